@@ -227,42 +227,6 @@ func TestOpenLimits(t *testing.T) {
 	})
 }
 
-// TestRemember: with Options.Remember, an approval is valid for later calls that are the same.
-func TestRemember(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f tool
-		var d memoryJournal
-		o := options(&d)
-		o.Remember = time.Minute
-		prompts := 0
-		answer := yes
-		invoke := gated(&f, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
-			prompts++
-			return answer, nil
-		}), o)
-		id := 0
-		call := func(who, tool, arguments string, want int) {
-			t.Helper()
-			id++
-			_, _ = invoke(t.Context(), newCall(t, who, tool, arguments, newExchange(fmt.Sprint(id)))) // only the prompts count
-			if prompts != want {
-				t.Errorf("%s: %s(%s): %d prompts, want %d", who, tool, arguments, prompts, want)
-			}
-		}
-		call("anna", "write", `{"a":1}`, 1)
-		call("anna", "write", `{"a":1}`, 1)
-		wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted,
-			approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
-		call("anna", "write", `{"a":1 }`, 2) // other bytes
-		call("eve", "write", `{"a":1}`, 3)
-		call("anna", "writ", `e{"a":1}`[1:], 4)
-		<-time.After(time.Minute)
-		answer = no
-		call("anna", "write", `{"a":1}`, 5)
-		call("anna", "write", `{"a":1}`, 6) // a no is not remembered
-	})
-}
-
 // TestArguments: ambiguous arguments are refused without asking.
 func TestArguments(t *testing.T) {
 	for arguments, asked := range map[string]bool{

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -21,6 +23,10 @@ type Answer struct {
 	Reason string
 	// By names the person who decided, for the journal.
 	By string
+	// Remember is how long a yes is also valid for calls that are equal to this one, so that
+	// the approver is not asked about them. It is at most [Request].Remember; a longer time is
+	// shortened. Default 0: the yes is for this call only.
+	Remember time.Duration
 }
 
 // An Approver decides about requests.
@@ -155,7 +161,8 @@ func Callback(show Handler) Approver {
 }
 
 // Elicitation returns an approver that asks the user of the calling client by elicitation
-// (MCP 2025-11-25, client/elicitation). The question contains [Request.Text]. Its form has one
+// (MCP 2025-11-25, client/elicitation). The question says what the tool is and why it is asked, and
+// contains [Request.Text]. Its form has one
 // required choice, decision, which is "reject" or "approve" and has no default. Only an
 // accepted form with "approve" is a yes, so a client that accepts forms without showing them
 // approves nothing unless it fills in that value. The server cannot verify that the client
@@ -186,7 +193,7 @@ func (elicitation) Approve(_ context.Context, r *Request) (Answer, error) {
 	}
 	params, err := (&mcp.ElicitParams{
 		Mode:            mcp.ElicitForm,
-		Message:         message + "?\n" + r.Text(),
+		Message:         message + "?\n" + elicitationFacts(r) + r.Text(),
 		RequestedSchema: json.RawMessage(decisionForm),
 	}).AppendJSON(nil)
 	if err != nil {
@@ -218,6 +225,26 @@ func (elicitation) Approve(_ context.Context, r *Request) (Answer, error) {
 	return a, nil
 }
 
+// maxFact is the maximum length of a title, description or reason in a question of [Elicitation] or
+// [Terminal], in bytes.
+const maxFact = 600
+
+// paragraph returns a text for people as one line of at most maxFact bytes before it is escaped.
+func paragraph(text string) string {
+	return Printable(peertext.Cut(strings.Join(strings.Fields(text), " "), maxFact))
+}
+
+// elicitationFacts returns what the user should know about the tool, one fact a line.
+func elicitationFacts(r *Request) string {
+	var b strings.Builder
+	for _, fact := range [][2]string{{"Title", r.Title}, {"Description", r.Description}, {"Effect", r.effect()}, {"Reason", r.Reason}} {
+		if fact[1] != "" {
+			b.WriteString(fact[0] + ": " + paragraph(fact[1]) + "\n")
+		}
+	}
+	return b.String()
+}
+
 // readDecision returns the decision of an accepted form.
 func readDecision(content json.RawMessage) (approved bool, err error) {
 	if answer, err := jsonscan.ReadObject(content); err == nil {
@@ -234,7 +261,8 @@ func readDecision(content json.RawMessage) (approved bool, err error) {
 }
 
 // Quorum returns an approver that approves if count of the given approvers do. It calls
-// [Elicitation] approvers first, one after another, and then all others concurrently. The
+// [Elicitation] approvers first, one after another, and then all others concurrently. A yes is
+// remembered for the shortest time of all answers. The
 // first no, and the last yes that is needed, decide; Quorum then cancels the remaining
 // approvers and waits until they return. An approver that fails does not count; if too few
 // remain, the error is that of the first one that failed. Quorum panics if count is less than
@@ -290,7 +318,9 @@ type vote struct {
 type tally struct {
 	needed, open int
 	by           []string
-	err          error // of the first approver that failed
+	counted      bool          // there was a yes
+	remember     time.Duration // the shortest of the yeses
+	err          error         // of the first approver that failed
 }
 
 // count adds a vote. If it decides, count returns the result.
@@ -305,13 +335,16 @@ func (t *tally) count(v vote) (a Answer, decided bool, err error) {
 		return v.answer, true, nil
 	default:
 		t.needed--
+		if !t.counted || v.answer.Remember < t.remember {
+			t.counted, t.remember = true, v.answer.Remember
+		}
 		if v.answer.By != "" {
 			t.by = append(t.by, v.answer.By)
 		}
 	}
 	switch {
 	case t.needed == 0:
-		return Answer{Approved: true, By: strings.Join(t.by, ", ")}, true, nil
+		return Answer{Approved: true, By: strings.Join(t.by, ", "), Remember: t.remember}, true, nil
 	case t.open < t.needed:
 		return Answer{}, true, t.err
 	}

@@ -92,7 +92,7 @@ func TestElicitation(t *testing.T) {
 				return mcp.ElicitAccept
 			})
 			result, err := session.CallTool(t.Context(), "write", json.RawMessage(`{"path":"/tmp/\u202e\u001b[0m"}`), nil)
-			if question := "Allow this call of write on files?\n" + `{"path":"/tmp/\u202e\u001b[0m"}`; asked[0] != question {
+			if question := "Allow this call of write on files?\nEffect: may delete or overwrite data\n" + `{"path":"/tmp/\u202e\u001b[0m"}`; asked[0] != question {
 				t.Errorf("the question is %q, want %q", asked[0], question)
 			}
 			if action == mcp.ElicitAccept {

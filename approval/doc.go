@@ -20,7 +20,8 @@
 //     function gets an error if it changes the arguments; see [mcp.Call.FreezeArguments].
 //     A middleware that changes arguments belongs before the guard: in the Middleware of the
 //     server, or in the Run of an earlier guard.
-//  3. An approval is valid for one execution, until it expires. A call that asks its caller
+//  3. An approval is valid for one execution, until it expires, unless the operator allows the
+//     approver to remember it; see Options.Remember. A call that asks its caller
 //     for input runs several times, but is one request to the approver and one execution.
 //  4. Everything except a clear yes refuses the call: an error, a panic, a late answer, a
 //     missing approver, or a journal that cannot be written.

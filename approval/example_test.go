@@ -109,6 +109,7 @@ func ExampleElicitation() {
 	fmt.Println(client.CallAs[string](context.Background(), session, "delete", json.RawMessage(`{"path":"/etc/passwd"}`), nil))
 	// Output:
 	// Allow this call of delete?
+	// Effect: may delete or overwrite data
 	// {"path":"/etc/passwd"}
 	// deleted /etc/passwd <nil>
 }
@@ -195,6 +196,7 @@ func ExampleTerminal() {
 	// Approval needed
 	//   server    files
 	//   tool      delete
+	//   effect    may delete or overwrite data
 	//   arguments 1 of 1 lines, 22 bytes
 	//   | {"path":"/etc/passwd"}
 	//   server    files

@@ -37,9 +37,11 @@ type Options struct {
 	// limit: the deadline is [NoExpiry] away, and a call that has asked its caller waits for at
 	// most an hour, since the protocol does not keep its state longer.
 	Expiry time.Duration
-	// Remember is how long an approval is also valid for further calls with the same target,
-	// arguments and caller. All unauthenticated callers count as one. Default 0: the approver
-	// decides about every call.
+	// Remember allows an approver to remember a yes, and is the longest time for that; see
+	// [Answer].Remember. A remembered yes is also valid for calls of the same tool with the same
+	// definition, the same bytes of arguments and the same caller, for which the same rule of the
+	// policy asks for the same reason. All unauthenticated callers count as one. It is truncated to
+	// milliseconds. Default 0, also for negative values: the approver decides about every call.
 	Remember time.Duration
 	// MaxOpen is the maximum number of open requests; a request is open until its call ends.
 	// Default [DefaultMaxOpen].
@@ -48,12 +50,13 @@ type Options struct {
 	// [DefaultMaxPerCaller].
 	MaxPerCaller int
 	// Store keeps the approvals of calls that have asked their caller for input, and the requests of
-	// calls that wait as tasks, so that any
-	// replica with the same store can continue such a call, once. It contains neither arguments
-	// nor names. While it cannot be reached, these calls fail with [Failed]. Calls that wait for
+	// calls that wait as tasks, so that any replica with the same store can continue such a call,
+	// once. It also keeps remembered approvals, which are valid at all replicas with the same Name.
+	// It contains neither arguments nor names. While it cannot be reached, calls that must be kept
+	// fail with [Failed], and nothing is remembered: the approver is asked. Calls that wait for
 	// their caller are then not counted as open, and an answer that never comes is not recorded.
-	// Remembered approvals are not shared. Default none: the process that has asked continues
-	// the call.
+	// A program that can write to the store can approve calls. Default none: the process that has
+	// asked continues the call, and remembers.
 	Store store.Store
 	// Journal records the events of requests. Each replica has its own. Default none.
 	Journal Journal
@@ -89,6 +92,7 @@ func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	if o.Expiry = cmp.Or(o.Expiry, DefaultExpiry); o.Expiry < 0 {
 		o.Expiry = NoExpiry
 	}
+	o.Remember = max(0, o.Remember-o.Remember%time.Millisecond)
 	o.MaxOpen = cmp.Or(o.MaxOpen, DefaultMaxOpen)
 	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
 	o.Name = cmp.Or(o.Name, "approval")
@@ -113,8 +117,8 @@ func (g *guard) visible(ctx context.Context, caller *mcp.Caller, target *mcp.Tar
 
 // checked is the result of check, stored in the call.
 type checked struct {
-	call *mcp.Call
-	asks bool
+	call     *mcp.Call
+	decision policy.Decision
 }
 
 // check evaluates the policy, and stores the decision for run.
@@ -126,7 +130,7 @@ func (g *guard) check(ctx context.Context, call *mcp.Call) error {
 	case d.Effect != policy.Ask && err != nil:
 		return err
 	}
-	call.Set(g, &checked{call, d.Effect == policy.Ask})
+	call.Set(g, &checked{call, d})
 	return nil
 }
 
@@ -141,16 +145,16 @@ func (g *guard) run(next mcp.Handler) mcp.Handler {
 			}
 			decided = call.Get(g).(*checked)
 		}
-		if !decided.asks {
+		if decided.decision.Effect != policy.Ask {
 			return next(ctx, call)
 		}
-		return g.runApproved(ctx, call, next)
+		return g.runApproved(ctx, call, decided.decision, next)
 	}
 }
 
 // runApproved makes a call if it is approved. It works on a copy of the params: later changes
 // to the original have no effect.
-func (g *guard) runApproved(ctx context.Context, call *mcp.Call, next mcp.Handler) (result mcp.Result, err error) {
+func (g *guard) runApproved(ctx context.Context, call *mcp.Call, d policy.Decision, next mcp.Handler) (result mcp.Result, err error) {
 	g.sweep()
 	own, err := call.WithParams(bytes.Clone(call.Params()))
 	if err != nil {
@@ -160,10 +164,10 @@ func (g *guard) runApproved(ctx context.Context, call *mcp.Call, next mcp.Handle
 	target := Target{
 		Server: t.Origin.Server, Launch: t.Origin.Launch, Tool: cmp.Or(t.Origin.Name, t.Name), ToolDigest: t.Definition.Digest(),
 	}
-	if err := g.becomeTask(own, target); err != nil {
+	if err := g.becomeTask(ctx, own, target, d); err != nil {
 		return nil, err
 	}
-	grant, err := g.grant(ctx, own, target)
+	grant, err := g.grant(ctx, own, target, d)
 	if err != nil {
 		return nil, g.refuse(&target, codeOf(err, Failed), err)
 	}
@@ -188,7 +192,7 @@ const taskTTL = 24 * time.Hour
 
 // becomeTask returns the error of a call that continues as a task, since a person must be asked. No request
 // has been made then: the task makes it.
-func (g *guard) becomeTask(call *mcp.Call, target Target) error {
+func (g *guard) becomeTask(ctx context.Context, call *mcp.Call, target Target, d policy.Decision) error {
 	if !waits(g.approver) {
 		return nil
 	}
@@ -199,17 +203,15 @@ func (g *guard) becomeTask(call *mcp.Call, target Target) error {
 	if _, begun := call.Load(g.tokenKey(target)); begun {
 		return nil
 	}
-	if g.opts.Remember > 0 {
-		if _, remembered := g.grants.recall(newRequest(target, call, g.opts.Expiry).Subject(), time.Now()); remembered {
-			return nil
-		}
+	if g.recall(ctx, g.newRequest(target, call, d)) != "" {
+		return nil
 	}
 	return err
 }
 
 // grant returns the grant of an earlier run of the call, or opens one.
-func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target) (*grant, error) {
-	request := newRequest(target, call, g.opts.Expiry)
+func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d policy.Decision) (*grant, error) {
+	request := g.newRequest(target, call, d)
 	// The tool is part of the id: a tool that calls another one gets a request for each.
 	id := callID{call.ID(), target.Server, target.Tool}
 	key := g.tokenKey(target)
@@ -285,6 +287,12 @@ func (g *guard) record(now time.Time, grant *grant, event Event, a Answer) error
 	e := Entry{
 		Time: now, Event: event, ID: r.ID, Digest: grant.digest,
 		Replica: g.opts.Replica, By: peertext.Cut(a.By, MaxReason), Reason: peertext.Cut(a.Reason, MaxReason),
+	}
+	if event == EventApproved {
+		e.RememberedFrom = grant.remembered
+		if a.Remember > 0 {
+			e.RememberedUntil = now.Add(a.Remember)
+		}
 	}
 	if event == EventAsked || event == EventResumed {
 		e.Server, e.Launch, e.Tool, e.ToolDigest = r.Server, r.Launch, r.Tool, r.ToolDigest

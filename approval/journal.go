@@ -41,12 +41,19 @@ type Entry struct {
 	By string `json:"by,omitempty"`
 	// Reason is the reason that the person gave, or describes a failure.
 	Reason string `json:"reason,omitempty"`
+	// RememberedUntil is set for [EventApproved] if the approval is remembered: until then it is
+	// also valid for equal calls; see [Options].Remember.
+	RememberedUntil time.Time `json:"rememberedUntil,omitzero"`
+	// RememberedFrom is set for [EventApproved] if no approver was asked, because an approval
+	// was remembered. It is the id of the request that was approved, which may be in the journal of
+	// another replica.
+	RememberedFrom string `json:"rememberedFrom,omitempty"`
 }
 
 // repairText makes all texts valid UTF-8, so that reading a line returns what was written.
 func (e *Entry) repairText() {
 	for _, text := range []*string{
-		(*string)(&e.Event), &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Arguments, &e.Replica, &e.By, &e.Reason,
+		(*string)(&e.Event), &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Arguments, &e.Replica, &e.By, &e.Reason, &e.RememberedFrom,
 	} {
 		*text = strings.ToValidUTF8(*text, "\uFFFD")
 	}

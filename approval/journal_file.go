@@ -121,7 +121,7 @@ func (j *FileJournal) Append(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Time, e.Deadline = e.Time.UTC().Round(0), e.Deadline.UTC().Round(0)
+	e.Time, e.Deadline, e.RememberedUntil = e.Time.UTC().Round(0), e.Deadline.UTC().Round(0), e.RememberedUntil.UTC().Round(0)
 	e.repairText()
 	j.mu.Lock()
 	defer j.mu.Unlock()

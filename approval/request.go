@@ -2,6 +2,7 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -17,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 )
 
 const (
@@ -27,6 +29,9 @@ const (
 	MaxReason = 1 << 10
 	// MaxText is the maximum length of the result of [Request.String], in bytes.
 	MaxText = 500
+
+	// maxDescription is the maximum length of a title or description, in bytes.
+	maxDescription = 4 << 10
 )
 
 // A Request is a call that awaits approval. Approvers must not change it: a changed request
@@ -45,6 +50,22 @@ type Request struct {
 	// late. Both are truncated to milliseconds, and have a reading of the monotonic clock.
 	Created, Deadline time.Time
 
+	// Title and Description are those of the tool's definition, written by the author of the server.
+	// Each is truncated to 4 KiB.
+	Title, Description string
+	// Annotations are those of the tool's definition. Without a hint, the tool may delete or
+	// overwrite data.
+	Annotations mcp.ToolAnnotations
+	// Trusted means that the annotations can be relied on: [mcp.Origin].Trusted, or the tool is one
+	// of this program. Otherwise they are what the server says.
+	Trusted bool
+	// Rule is the name of the policy's rule that asks, and Reason is the reason in that rule, "" for
+	// none.
+	Rule, Reason string
+	// Remember is the longest time for which a yes may also be valid for equal calls:
+	// [Options].Remember, in milliseconds. 0: a yes is for this call only. See [Answer].Remember.
+	Remember time.Duration
+
 	call *mcp.Call // for [Elicitation]
 }
 
@@ -61,25 +82,63 @@ type Target struct {
 	ToolDigest string
 }
 
-func newRequest(target Target, call *mcp.Call, expiry time.Duration) *Request {
+func (g *guard) newRequest(target Target, call *mcp.Call, d policy.Decision) *Request {
 	id := make([]byte, 32)
 	rand.Read(id) // never fails
 	// Truncate and UTC would drop the monotonic reading, and setting the wall clock back
 	// would then extend the deadline.
 	now := time.Now()
 	now = now.Add(-time.Duration(now.Nanosecond()) % time.Millisecond)
+	t := call.Target()
 	r := &Request{
 		ID:        base64.RawURLEncoding.EncodeToString(id),
 		Target:    target,
 		Arguments: bytes.Clone(argumentsOf(call)),
 		Created:   now,
-		Deadline:  now.Add(expiry - expiry%time.Millisecond),
-		call:      call,
+		Deadline:  now.Add(g.opts.Expiry - g.opts.Expiry%time.Millisecond),
+
+		Annotations: t.Definition.Annotations(),
+		Trusted:     t.Origin.Trusted || t.Origin == mcp.Origin{},
+		Rule:        d.Rule,
+		Reason:      peertext.Cut(d.UserMessage, MaxReason),
+		Remember:    g.opts.Remember,
+		call:        call,
+	}
+	if definition, err := jsonscan.ReadObject(t.Definition.JSON()); err == nil {
+		r.Title = peertext.Cut(cmp.Or(stringIn(&definition, "title"), r.Annotations.Title), maxDescription)
+		r.Description = peertext.Cut(stringIn(&definition, "description"), maxDescription)
 	}
 	if call.Caller != nil {
 		r.Caller = call.Caller.Principal
 	}
 	return r
+}
+
+// stringIn returns a member that is a string, "" for any other.
+func stringIn(object *jsonscan.Members, name string) string {
+	value := object.Get(name)
+	if jsonscan.KindOf(value) != jsonscan.String {
+		return ""
+	}
+	return jsonscan.Unquote(value)
+}
+
+// effect says what the tool does to data, according to its annotations.
+func (r *Request) effect() string {
+	text, said := "may delete or overwrite data", false
+	switch hints := &r.Annotations; {
+	case hints.ReadOnlyHint != nil && *hints.ReadOnlyHint:
+		text, said = "changes nothing", true
+	case hints.DestructiveHint != nil:
+		said = true
+		if !*hints.DestructiveHint {
+			text = "adds or changes data, does not delete or overwrite it"
+		}
+	}
+	if said && !r.Trusted {
+		text += " (the server says so; not verified)"
+	}
+	return text
 }
 
 // argumentsOf returns the arguments of a call, {} for none.
@@ -90,7 +149,7 @@ func argumentsOf(call *mcp.Call) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// Digest returns a digest of all fields, including ID, Created and Deadline. It is unique.
+// Digest returns a digest of the subject, ID, Created and Deadline. It is unique.
 func (r *Request) Digest() Digest {
 	subject := r.Subject()
 	return digestOf("dovetail approval 1", r.ID, string(subject[:]), formatTime(r.Created), formatTime(r.Deadline))

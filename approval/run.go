@@ -49,9 +49,10 @@ func FromContext(ctx context.Context) *Request {
 // or is *mcp.InputRequired.
 func (r *run) approve(ctx context.Context) error {
 	g, request := r.guard, r.grant.request
-	answer, remembered := g.grants.recall(request.Subject(), time.Now())
-	if remembered {
-		answer.Reason = "remembered"
+	var answer Answer
+	if from := g.recall(ctx, request); from != "" {
+		answer.Approved = true
+		r.grant.remembered = from
 	} else {
 		if err := r.persist(ctx); err != nil {
 			return r.refuse(codeOf(err, Failed), err)
@@ -63,6 +64,7 @@ func (r *run) approve(ctx context.Context) error {
 			}
 			return r.refuse(askCode(ctx, request, err), err)
 		}
+		answer.Remember = min(max(0, answer.Remember), g.opts.Remember)
 	}
 	if !answer.Approved {
 		_ = g.record(time.Now(), r.grant, EventRejected, answer) // record logs the error, and nothing runs
@@ -74,7 +76,8 @@ func (r *run) approve(ctx context.Context) error {
 	if err := r.recheck(ctx); err != nil {
 		return r.refuse(codeOf(err, Failed), err)
 	}
-	if err := g.record(time.Now(), r.grant, EventApproved, answer); err != nil {
+	approved := time.Now()
+	if err := g.record(approved, r.grant, EventApproved, answer); err != nil {
 		return r.refuse(Failed, err)
 	}
 	now := time.Now() // compared with the deadline, and recorded
@@ -88,8 +91,8 @@ func (r *run) approve(ctx context.Context) error {
 		return r.refuse(Failed, err)
 	}
 	g.grants.setApproved(r.grant)
-	if g.opts.Remember > 0 && !remembered {
-		g.grants.remember(request.Subject(), answer, now, now.Add(g.opts.Remember))
+	if answer.Remember > 0 {
+		g.remember(ctx, request, approved, answer.Remember)
 	}
 	return nil
 }
@@ -208,6 +211,8 @@ type grant struct {
 	id      callID
 	key     string // of the resume token in the call
 
+	remembered string // id of the request with the remembered approval; "" for none. Used by the current run.
+
 	// Guarded by grants.mu; only the current run changes them.
 	approved bool      // the call has been executed, or is being executed
 	running  bool      // a run has the grant
@@ -230,9 +235,6 @@ func (t resumeToken) json() json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"request":%q,"run":%d,"until":%d}`, t.Request, t.Run, t.Until))
 }
 
-// maxRemembered is the maximum number of approvals that a guard remembers.
-const maxRemembered = 10_000
-
 // grants holds the open grants and the remembered approvals of a guard.
 type grants struct {
 	maxOpen, maxPerCaller int
@@ -240,18 +242,13 @@ type grants struct {
 	mu         sync.Mutex
 	open       map[callID]*grant
 	callers    map[string]int // number of open grants by caller
-	remembered map[Digest]rememberedAnswer
-}
-
-type rememberedAnswer struct {
-	answer Answer
-	until  time.Time
+	remembered map[Digest]rememberedApproval
 }
 
 func newGrants(opts *Options) *grants {
 	return &grants{
 		maxOpen: opts.MaxOpen, maxPerCaller: opts.MaxPerCaller,
-		open: make(map[callID]*grant), callers: make(map[string]int), remembered: make(map[Digest]rememberedAnswer),
+		open: make(map[callID]*grant), callers: make(map[string]int), remembered: make(map[Digest]rememberedApproval),
 	}
 }
 
@@ -355,32 +352,4 @@ func (s *grants) overdue(now time.Time) (list []*grant) {
 		}
 	}
 	return list
-}
-
-// remember stores an approval, unless there are too many.
-func (s *grants) remember(subject Digest, a Answer, now, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.remembered) >= maxRemembered {
-		for subject, r := range s.remembered {
-			if !now.Before(r.until) {
-				delete(s.remembered, subject)
-			}
-		}
-	}
-	if len(s.remembered) < maxRemembered {
-		s.remembered[subject] = rememberedAnswer{a, until}
-	}
-}
-
-// recall returns a remembered approval that is still valid.
-func (s *grants) recall(subject Digest, now time.Time) (a Answer, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, ok := s.remembered[subject]
-	if ok && !now.Before(r.until) {
-		delete(s.remembered, subject)
-		return Answer{}, false
-	}
-	return r.answer, ok
 }

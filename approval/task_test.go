@@ -259,7 +259,7 @@ func TestNoTaskWithoutWaiting(t *testing.T) {
 		session := f.dial(s, client.Modern)
 		id := f.start(session)
 		prompt, _ := f.last()
-		if err := prompt.Accept(t.Context()); err != nil {
+		if err := prompt.Decide(t.Context(), approval.Answer{Approved: true, Remember: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		f.get(session, id)
@@ -295,7 +295,7 @@ func TestLegacyTask(t *testing.T) {
 			if prompt, n := f.last(); n != 1 {
 				t.Errorf("%d requests were made", n)
 			} else if asked == 0 {
-				if err := prompt.Accept(t.Context()); err != nil {
+				if err := prompt.Decide(t.Context(), approval.Answer{Approved: true, Remember: time.Hour}); err != nil {
 					t.Fatal(err)
 				}
 			}

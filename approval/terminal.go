@@ -16,7 +16,7 @@ import (
 // Terminal returns an approver that asks a person at a terminal, one question at a time.
 //
 // For each request it writes the complete request to out, escaped as [Printable] does, and a
-// code of four characters. Then it reads a line from in: the code approves, and any other line
+// code of four characters. Titles, descriptions and reasons are shortened to 600 bytes. Then it reads a line from in: the code approves, and any other line
 // is the reason for a refusal. The code differs between requests, so that input for an earlier
 // question approves nothing. If the arguments take more than 40 lines, it shows the first 40,
 // and shows the others and the code only after the person has typed "all". If out is a terminal,
@@ -137,7 +137,7 @@ func textWidth(columns int) int {
 func terminalText(r *Request, code string, width, limit int) (text string, complete bool) {
 	var b strings.Builder
 	field := func(name, value string) {
-		for i, line := range peertext.Wrap(Printable(value), width) {
+		for i, line := range peertext.Wrap(value, width) {
 			if i == 0 {
 				fmt.Fprintf(&b, "  %-9s %s\n", name, line)
 			} else {
@@ -146,19 +146,24 @@ func terminalText(r *Request, code string, width, limit int) (text string, compl
 		}
 	}
 	b.WriteString("\nApproval needed\n")
-	field("server", r.Server)
-	field("launch", r.Launch)
-	field("tool", r.Tool)
-	field("digest", r.ToolDigest)
-	field("caller", r.Caller)
+	field("server", Printable(r.Server))
+	field("launch", Printable(r.Launch))
+	field("tool", Printable(r.Tool))
+	field("title", paragraph(r.Title))
+	field("about", paragraph(r.Description))
+	field("effect", r.effect())
+	field("digest", Printable(r.ToolDigest))
+	field("caller", Printable(r.Caller))
+	field("rule", paragraph(r.Rule))
+	field("reason", paragraph(r.Reason))
 	lines := peertext.Wrap(r.Text(), width)
 	shown := lines[:min(len(lines), limit)]
 	fmt.Fprintf(&b, "  arguments %d of %d lines, %d bytes\n", len(shown), len(lines), len(r.Arguments))
 	for _, line := range shown {
 		b.WriteString(margin + line + "\n")
 	}
-	field("server", r.Server)
-	field("tool", r.Tool)
+	field("server", Printable(r.Server))
+	field("tool", Printable(r.Tool))
 	field("until", formatTime(r.Deadline))
 	if hidden := len(lines) - len(shown); hidden > 0 {
 		fmt.Fprintf(&b, "Type %s to show %d more lines, anything else to refuse: ", showAll, hidden)

@@ -133,6 +133,9 @@ func TestTerminalIsNotForged(t *testing.T) {
 func TestTerminalText(t *testing.T) {
 	d := newConsole(t)
 	r := writeRequest()
+	readOnly := true
+	r.Title, r.Description, r.Annotations.ReadOnlyHint = "Write\u202e", "Writes a file.\nApproval needed", &readOnly
+	r.Rule, r.Reason = "writes", "a change of files"
 	done := d.ask(t.Context(), r)
 	shown := <-d.screen
 	want := `
@@ -140,8 +143,13 @@ Approval needed
   server    files\u001b[2J
   launch    cafe
   tool      write\u202e
+  title     Write\u202e
+  about     Writes a file. Approval needed
+  effect    changes nothing (the server says so; not verified)
   digest    sha256:beef
   caller    anna
+  rule      writes
+  reason    a change of files
   arguments 1 of 1 lines, 54 bytes
   | {"path":"/tmp/\u001b]0;x\u200b","n":12345678901234567890}
   server    files\u001b[2J

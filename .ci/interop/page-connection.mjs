@@ -152,17 +152,97 @@ export async function takes_a_new_link_in_the_same_tab(stage) {
   assert.equal(page.url(), host.url);
 }
 
-export async function tells_of_another_approver(stage) {
+export async function waits_for_a_full_server(stage) {
   const host = await stage.host();
-  const first = await stage.visit(host.link);
-  await state(first.page, "connected");
-  const second = await stage.visit(host.link);
-  await state(second.page, "occupied");
-  assert.match(await second.page.locator(".connection").textContent(), /Another approver is connected/);
+  let full = true;
+  const { page } = await stage.visit(host.link, {
+    before: (page) => page.routeWebSocket(/approval$/, (socket) => {
+      if (full) setTimeout(() => socket.close({ code: 1008, reason: "too many approvers are connected" }), 50); // once it is open
+      else socket.connectToServer();
+    }),
+  });
+  await state(page, "occupied");
+  assert.match(await page.locator(".connection").textContent(), /does not accept another approver now/);
+  full = false;
+  await page.locator(".retry").click();
   host.ask();
-  await waiting(first.page, 1);
-  await first.page.close();
-  await second.page.locator(".retry").click();
-  await waiting(second.page, 1);
-  await state(second.page, "connected");
+  await waiting(page, 1);
+  await state(page, "connected");
+}
+
+/** Visits of the persons with these names. */
+async function persons(stage, host, ...names) {
+  const visits = [];
+  for (const name of names) visits.push(await stage.visit(host.link, { userAgent: name, viewport: { width: 900, height: 1600 } }));
+  for (const { page } of visits) await state(page, "connected");
+  return visits;
+}
+
+export async function shows_all_who_decided(stage) {
+  const host = await stage.host({ identify: true });
+  const [ada, bob, eve] = await persons(stage, host, "ada", "bob", "eve");
+  const first = host.ask({ tool: "first", remember: 600 });
+  for (const { page } of [ada, bob, eve]) await waiting(page, 1);
+  await cardOf(ada.page).locator("select").selectOption({ label: "this call, and equal calls for 5 minutes" });
+  await cardOf(ada.page).locator(".accept:not([aria-disabled=true])").click();
+  assert.equal((await host.answer(first)).approved, true);
+  for (const { page, sent } of [bob, eve]) {
+    await waiting(page, 0);
+    assert.deepEqual(await outcomes(page), ["Accepted"]);
+    assert.equal(await page.locator(".decided .why").textContent(), "ada accepted, also equal calls for 5 minutes.");
+    assert.deepEqual(sent, []);
+  }
+  const second = host.ask({ tool: "second" });
+  for (const { page } of [ada, bob, eve]) await waiting(page, 1);
+  await eve.page.keyboard.press("j"); // eve has selected it
+  await cardOf(bob.page).locator("input").fill("not on Fridays");
+  await cardOf(bob.page).locator(".reject:not([aria-disabled=true])").click();
+  assert.equal((await host.answer(second)).approved, false);
+  await waiting(ada.page, 0);
+  assert.deepEqual(await outcomes(ada.page), ["Rejected", "Accepted"]);
+  assert.equal(await ada.page.locator(".decided .why").first().textContent(), "bob rejected: not on Fridays");
+  // The card that is selected stays, and takes no answer.
+  await eventually(async () => assert.match(await cardOf(eve.page).locator(".note").textContent(), /Rejected\. bob rejected: not on Fridays/));
+  await eve.page.keyboard.press("a");
+  assert.deepEqual(eve.sent, []);
+}
+
+export async function does_not_know_who_decided_without_names(stage) {
+  const host = await stage.host();
+  const [one, two] = await persons(stage, host, "one", "two");
+  host.ask();
+  await waiting(two.page, 1);
+  await cardOf(one.page).locator(".accept:not([aria-disabled=true])").click();
+  await waiting(two.page, 0);
+  assert.equal(await two.page.locator(".decided .why").textContent(), "Another approver accepted.");
+}
+
+export async function one_of_two_answers_counts(stage) {
+  const host = await stage.host({ identify: true });
+  let hold = true; // what the server tells eve
+  const ada = (await persons(stage, host, "ada"))[0];
+  const eve = await stage.visit(host.link, {
+    userAgent: "eve",
+    before: (page) => page.routeWebSocket(/approval$/, (socket) => {
+      const server = socket.connectToServer();
+      const held = [];
+      server.onMessage((frame) => (hold && frame.includes('"withdrawn"') ? held.push(frame) : socket.send(frame)));
+      socket.onMessage((frame) => {
+        hold = false;
+        held.forEach((late) => socket.send(late));
+        server.send(frame);
+      });
+    }),
+  });
+  const id = host.ask();
+  await waiting(eve.page, 1);
+  await cardOf(eve.page).locator(".accept:not([aria-disabled=true])").waitFor();
+  await cardOf(ada.page).locator(".reject:not([aria-disabled=true])").click();
+  assert.equal((await host.answer(id)).approved, false);
+  await cardOf(eve.page).locator(".accept").click(); // she does not see it yet
+  await eventually(async () => assert.deepEqual(await outcomes(eve.page), ["Not counted"]));
+  assert.equal(await eve.page.locator(".decided .why").textContent(), "ada rejected.");
+  await new Promise((resolve) => setTimeout(resolve, 300)); // the refusal of her answer comes after that
+  assert.equal(await eve.page.locator(".decided .why").textContent(), "ada rejected.");
+  assert.deepEqual(await outcomes(ada.page), ["Rejected"]);
 }

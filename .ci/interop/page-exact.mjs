@@ -86,7 +86,7 @@ export async function shows_names_exactly(stage) {
   });
   const card = cardOf(page);
   assert.equal(await card.locator("h3").textContent(), "</h3><img src=x onerror=alert(1)>.reU+202Eda");
-  assert.equal(await card.locator(".hidden").count(), 2);
+  assert.equal(await card.locator(".hidden").count(), 3);
   assert.equal(await card.locator("[data-of=caller]").textContent(), "adaU+200B@example.org");
   assert.equal(await card.locator("[data-of=launch]").textContent(), "a".repeat(64));
   assert.equal(await card.locator("[data-of=toolDigest]").textContent(), "b".repeat(64));

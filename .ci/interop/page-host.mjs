@@ -14,7 +14,7 @@ export class Host {
   /** Starts one; options are its flags. */
   static async start(options = {}) {
     const host = new Host();
-    const flags = Object.entries(options).flatMap(([name, value]) => [`-${name}`, value]);
+    const flags = Object.entries(options).map(([name, value]) => `-${name}=${value}`);
     host.#child = spawn(join(import.meta.dirname, "httpfixture"), flags, { stdio: ["pipe", "pipe", "ignore"] });
     const ready = Promise.withResolvers();
     createInterface({ input: host.#child.stdout }).on("line", (line) => {

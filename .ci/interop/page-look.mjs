@@ -4,20 +4,23 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { eventually } from "./browser.mjs";
 
-const PHONE = { width: 390, height: 760 };
-const DESK = { width: 800, height: 760 };
+const PHONE = { width: 390, height: 900 };
+const DESK = { width: 800, height: 900 };
 const LEAST_CONTRAST = 4.5; // WCAG 2.2, success criterion 1.4.3
 const LEAST_TARGET = 44; // pixels
 
 const REQUESTS = [
   {
-    server: "files", tool: "write_file", caller: "ada@example.org", seconds: 287,
+    server: "files", tool: "write_file", caller: "ada@example.org", seconds: 287, remember: 3600,
+    title: "Write file", description: "Create a new file or completely overwrite an existing file with new content.",
+    destructive: true, trusted: true, rule: "changes", reason: "a person approves every change of a file",
     launch: "npx -y @modelcontextprotocol/server-filesystem /srv/www (env HOME) sha256:9f2c61d0b7e84a35c1f08e6d2a794b53e0c8d71f6a92b34c5d8e7f10a2b3c4d5",
     toolDigest: "41d7a90c3be25f68107c9d4e8a6b23f5d0e1c7b8a9463f2e5d1c0b9a8f7e6d54",
     arguments: String.raw`{"path":"/srv/www/robots.txt","content":"User-agent: *\nDisallow: /drafts/\nAllow: /","mode":420,"backup":true}`,
   },
   {
     server: "bank", tool: "transfer", caller: "ada@example.org", seconds: 22,
+    title: "Transfer money", description: "Send money from your account.", destructive: false, rule: "money", reason: "money leaves the account",
     launch: "https://bank.example/mcp (headers Authorization) sha256:07b3e6f1a2c94d58e6b7c8d9f0a1b2c3d4e5f60718293a4b5c6d7e8f9a0b1c2d",
     toolDigest: "c5e1f7a3094b82d6e8f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7",
     arguments: '{"to":"ada\u200b@example.org","amount":9007199254740993,"memo":"for \u202efusion"}',

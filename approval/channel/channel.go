@@ -1,7 +1,6 @@
 package channel
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,13 +24,12 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// Channel sends requests to the approver that is connected. At most one approver is
-// connected at a time. It may be used concurrently.
+// Channel sends requests to the approvers that are connected. It may be used concurrently.
 type Channel struct {
 	opts     Options
 	guard    *httpguard.Guard
 	upgrader websocket.Upgrader
-	active   chan struct{} // held by the connection of the approver
+	active   chan struct{} // held by the connection of an approver without the subprotocol
 	closing  chan struct{} // closed by Close
 	running  sync.WaitGroup
 	// malformed logs samples of malformed answers.
@@ -44,9 +40,9 @@ type Channel struct {
 	token        string
 	tokenVersion int // incremented by SetToken
 	closed       bool
-	waiting      int             // connections that wait for active
-	conn         *connection     // the approver's; nil if none is connected
-	pending      pendingRequests // with Options.Store, those that are shown to conn
+	waiting      int                      // connections that wait to be active
+	conns        map[*connection]struct{} // of the approvers
+	pending      pendingRequests          // with Options.Store, each connection has its own
 }
 
 // Format prints a constant, so that the token is not printed.
@@ -75,7 +71,8 @@ func New(opts *Options) (*Channel, error) {
 		closing:  make(chan struct{}),
 
 		malformed: quota.NewSamples(o.Logger),
-		pending:   pendingRequests{byID: make(map[string]*pendingRequest)},
+		conns:     make(map[*connection]struct{}),
+		pending:   newPendingRequests(),
 	}
 	if o.Store != nil {
 		if err := store.CheckName(o.Name); err != nil || strings.Contains(o.Name, "/") || len(o.Name) > maxName {
@@ -96,8 +93,8 @@ func (c *Channel) Token() string {
 	return c.token
 }
 
-// SetToken replaces the token. An approver that is connected with the previous token is
-// disconnected, and its later answers are ignored. The error describes a malformed token.
+// SetToken replaces the token. Approvers that are connected with the previous token are
+// disconnected, and their later answers are ignored. The error describes a malformed token.
 func (c *Channel) SetToken(token string) error {
 	if !httpguard.IsToken(token) {
 		return fmt.Errorf("channel: a token must have at least %d characters of A-Z, a-z, 0-9 and -._~", httpguard.MinToken)
@@ -115,10 +112,10 @@ func (c *Channel) SetToken(token string) error {
 func (c *Channel) Connected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.conn != nil
+	return len(c.conns) > 0
 }
 
-// Close disconnects the approver, fails pending requests, and waits until nothing of the
+// Close disconnects the approvers, fails pending requests, and waits until nothing of the
 // channel runs, at most a few seconds. With [Options].Store, the failed requests stay open for the
 // next equal calls. Close may be called more than once.
 func (c *Channel) Close() error {
@@ -149,7 +146,7 @@ func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.An
 	if err != nil {
 		return approval.Answer{}, err
 	}
-	defer c.withdraw(o)
+	defer c.withdraw(&c.pending, o, nil)
 	var tooLong <-chan time.Time
 	if c.opts.ReconnectTimeout > 0 {
 		timer := time.NewTimer(c.opts.ReconnectTimeout)
@@ -185,37 +182,42 @@ func (c *Channel) add(r *approval.Request, frame []byte) (*pendingRequest, error
 	switch {
 	case c.closed:
 		return nil, closed()
-	case c.conn == nil && c.opts.ReconnectTimeout <= 0:
+	case len(c.conns) == 0 && c.opts.ReconnectTimeout <= 0:
 		return nil, notConnected()
 	}
 	o, err := c.pending.add(r.ID, frame)
-	if err == nil && c.conn != nil {
-		c.conn.show(o)
+	if err == nil {
+		for conn := range c.conns {
+			conn.show(o)
+		}
 	}
 	return o, err
 }
 
-// withdraw removes a pending request.
-func (c *Channel) withdraw(o *pendingRequest) {
+// withdraw removes a request from those that are pending, and reports whether it was there. d is the
+// decision, nil for none.
+func (c *Channel) withdraw(set *pendingRequests, o *pendingRequest, d *decision) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pending.remove(o) && o.shown != nil {
-		o.shown.notify(notificationFrame(methodWithdrawn, o.id, ""))
+	if !set.remove(o) {
+		return false
 	}
+	o.notify(d, nil)
+	return true
 }
 
 // isUnseen reports whether a request has not been sent and no approver is connected.
 func (c *Channel) isUnseen(o *pendingRequest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.conn == nil && !o.seen
+	return len(c.conns) == 0 && !o.seen
 }
 
 // timeoutError returns the error of a request that has not been answered in time.
 func (c *Channel) timeoutError(ctx context.Context, o *pendingRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if errors.Is(context.Cause(ctx), approval.Expired) && c.conn == nil && o.seen {
+	if errors.Is(context.Cause(ctx), approval.Expired) && len(c.conns) == 0 && o.seen {
 		return disconnected()
 	}
 	return context.Cause(ctx)
@@ -223,9 +225,10 @@ func (c *Channel) timeoutError(ctx context.Context, o *pendingRequest) error {
 
 // ServeHTTP connects an approver and returns when it has disconnected. It refuses a Host or
 // an Origin that is not allowed (403), a request that opens no WebSocket (426), one without
-// the token (401), and too many waiting approvers (503). While another approver is
-// connected, a new one waits for [Options.HandoverTimeout] and is then closed with the code
-// 1008.
+// the token (401), and too many waiting approvers (503). Up to 64 approvers with the subprotocol
+// are connected; further ones are closed with the code 1008. An approver without it is not told
+// what others decide. While another one of that kind is connected, it waits for
+// [Options.HandoverTimeout] and is then closed with the code 1008.
 func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
@@ -293,17 +296,19 @@ func (c *Channel) endWait() {
 	c.waiting--
 }
 
-// activate waits for the previous approver to disconnect and makes the connection the
-// approver's. Otherwise it returns the reason.
+// activate makes the connection that of an approver. If it has not the subprotocol, activate waits
+// for the previous one of that kind to disconnect. Otherwise it returns the reason.
 func (c *Channel) activate(conn *connection, change int) (refusal string) {
-	timer := time.NewTimer(c.opts.HandoverTimeout)
-	defer timer.Stop()
-	select {
-	case c.active <- struct{}{}:
-	case <-timer.C:
-		return "Timed out waiting for previous connection to close"
-	case <-c.closing:
-		return "the channel is closing"
+	if !conn.notifies {
+		timer := time.NewTimer(c.opts.HandoverTimeout)
+		defer timer.Stop()
+		select {
+		case c.active <- struct{}{}:
+		case <-timer.C:
+			return "Timed out waiting for previous connection to close"
+		case <-c.closing:
+			return "the channel is closing"
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,22 +317,35 @@ func (c *Channel) activate(conn *connection, change int) (refusal string) {
 		refusal = "the channel is closing"
 	case c.tokenVersion != change && !c.opts.Open:
 		refusal = "the token has changed"
+	case conn.notifies && len(c.conns) >= maxApprovers:
+		refusal = "too many approvers are connected"
 	default:
-		c.conn = conn
+		c.conns[conn] = struct{}{}
+		if conn.pending = &c.pending; c.replicas != nil {
+			own := newPendingRequests()
+			conn.pending = &own
+		}
 		conn.notify([]byte(registeredFrame))
-		for _, o := range c.pending.inOrder() {
+		for _, o := range conn.pending.inOrder() {
 			conn.show(o)
 		}
 		return ""
 	}
-	<-c.active
+	c.deactivate(conn)
 	return refusal
+}
+
+// deactivate lets the next approver without the subprotocol connect.
+func (c *Channel) deactivate(conn *connection) {
+	if !conn.notifies {
+		<-c.active
+	}
 }
 
 // serve reads answers until the connection ends.
 func (c *Channel) serve(ctx context.Context, conn *connection) {
 	var running sync.WaitGroup
-	defer func() { <-c.active }()
+	defer c.deactivate(conn)
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx of a hijacked connection may end early
 	defer cancel()
@@ -347,130 +365,76 @@ func (c *Channel) serve(ctx context.Context, conn *connection) {
 	}
 }
 
-// connectionEnded records that the approver has disconnected, unless disconnect was called
+// connectionEnded records that an approver has disconnected, unless disconnect was called
 // before.
 func (c *Channel) connectionEnded(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn == conn {
+	if _, ok := c.conns[conn]; ok {
 		conn.queue = nil
-		c.clearConn()
+		c.remove(conn)
 	}
 }
 
-// disconnect closes the approver's connection. Its later answers are ignored. The lock is
+// disconnect closes the connections of all approvers. Their later answers are ignored. The lock is
 // held.
 func (c *Channel) disconnect(code int, reason string) {
-	if c.conn != nil {
-		c.conn.close(code, reason)
-		c.clearConn()
+	for conn := range c.conns {
+		conn.close(code, reason)
+		c.remove(conn)
 	}
 }
 
-// clearConn removes the approver. The lock is held.
-func (c *Channel) clearConn() {
-	c.conn = nil
-	if c.replicas != nil {
-		clear(c.pending.byID)
-		return
-	}
-	if c.opts.FailOnDisconnect {
+// remove removes an approver. The lock is held.
+func (c *Channel) remove(conn *connection) {
+	delete(c.conns, conn)
+	switch {
+	case c.replicas != nil:
+		clear(conn.pending.byID)
+	case c.opts.FailOnDisconnect && len(c.conns) == 0:
 		c.pending.fail(disconnected())
-		return
-	}
-	for _, o := range c.pending.byID {
-		o.shown = nil
+	default:
+		for _, o := range c.pending.byID {
+			delete(o.shown, conn)
+		}
 	}
 }
 
 // receive handles an answer. Any other frame changes nothing.
 func (c *Channel) receive(ctx context.Context, conn *connection, frame []byte) {
-	o, r := c.answered(conn, frame)
+	o, d := c.answered(conn, frame)
 	switch {
 	case o == nil:
 	case c.replicas != nil:
-		c.answerShared(ctx, conn, o, r)
-	case r.failed:
-		o.outcome <- outcome{err: failed(r.reason)}
+		c.answerShared(ctx, conn, o, d)
 	default:
-		o.outcome <- outcome{answer: approval.Answer{Approved: r.approved, Reason: r.reason, By: conn.approver}}
+		answer, err := d.answer()
+		o.outcome <- outcome{answer, err}
 	}
 }
 
-// answered removes and returns the request that a frame answers, or refuses the frame and returns
-// nil.
-func (c *Channel) answered(conn *connection, frame []byte) (*pendingRequest, reply) {
+// answered removes and returns the request that a frame answers, and the decision in the frame, and
+// informs the other approvers that the request is shown to. Or it refuses the frame and returns nil.
+func (c *Channel) answered(conn *connection, frame []byte) (*pendingRequest, *decision) {
 	r, err := readReply(frame)
+	d := &decision{Approved: r.approved && !r.failed, Reason: r.reason, By: conn.approver, Failed: r.failed, Remember: r.remember}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if bad, ok := errors.AsType[*badReply](err); ok {
 		c.malformed.Log(slog.LevelWarn, "malformed answer", "error", bad, "approver", conn.approver)
-		conn.notify(notificationFrame(methodRefused, bad.id, bad.reason))
-		return nil, r
+		conn.notify(notificationFrame(methodRefused, bad.id, bad.reason, nil))
+		return nil, nil
 	}
-	o := c.pending.byID[r.id]
-	if o == nil || o.shown != conn {
+	if _, connected := c.conns[conn]; !connected {
+		return nil, nil
+	}
+	o := conn.pending.byID[r.id]
+	if o == nil || !o.isShownTo(conn) {
 		c.opts.Logger.Debug("answer to a request that is not pending", "approver", conn.approver)
-		conn.notify(notificationFrame(methodRefused, r.id, errDecided.Error()))
-		return nil, r
+		conn.notify(notificationFrame(methodRefused, r.id, errDecided.Error(), nil))
+		return nil, nil
 	}
-	c.pending.remove(o)
-	return o, r
-}
-
-// A pendingRequest is a request without an answer. It is guarded by the channel's lock.
-type pendingRequest struct {
-	id      string
-	key     string // of its record in the store, "" without a store
-	frame   []byte
-	order   int
-	shown   *connection  // the connection that may answer it; nil before it was sent
-	open    bool         // it has no answer
-	seen    bool         // it has been sent to an approver
-	outcome chan outcome // of capacity 1
-}
-
-type outcome struct {
-	answer approval.Answer
-	err    error
-}
-
-// pendingRequests contains the pending requests.
-type pendingRequests struct {
-	byID map[string]*pendingRequest
-	last int
-}
-
-func (s *pendingRequests) add(id string, frame []byte) (*pendingRequest, error) {
-	if s.byID[id] != nil {
-		return nil, errPending
-	}
-	s.last++
-	o := &pendingRequest{id: id, frame: frame, order: s.last, open: true, outcome: make(chan outcome, 1)}
-	s.byID[id] = o
-	return o, nil
-}
-
-// remove removes a request and reports whether it was pending.
-func (s *pendingRequests) remove(o *pendingRequest) bool {
-	if s.byID[o.id] != o {
-		return false
-	}
-	delete(s.byID, o.id)
-	o.open = false
-	return true
-}
-
-// fail fails all requests.
-func (s *pendingRequests) fail(err error) {
-	for _, o := range s.byID {
-		o.outcome <- outcome{err: err}
-		o.open = false
-	}
-	clear(s.byID)
-}
-
-// inOrder returns the requests, oldest first.
-func (s *pendingRequests) inOrder() []*pendingRequest {
-	return slices.SortedFunc(maps.Values(s.byID), func(a, b *pendingRequest) int { return cmp.Compare(a.order, b.order) })
+	conn.pending.remove(o)
+	o.notify(d, conn)
+	return o, d
 }

@@ -691,28 +691,6 @@ func TestDialRegisters(t *testing.T) {
 	}
 }
 
-// TestDialWaits for another approver to go, for the channel to give up, or for its context.
-func TestDialWaits(t *testing.T) {
-	virtual(t, nil, func(t *testing.T, r *rig) {
-		first := r.dial(t, func(context.Context, *approval.Prompt) {}, nil)
-		handler := func(ctx context.Context, p *approval.Prompt) { _ = p.Accept(ctx) }
-		start := time.Now()
-		_, err := channel.Dial(t.Context(), address, handler, r.clientOptions())
-		if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "Timed out waiting") || took != channel.DefaultHandoverTimeout {
-			t.Errorf("after %v: %v", took, err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := channel.Dial(ctx, address, handler, r.clientOptions()); err != context.DeadlineExceeded && !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
-			t.Errorf("without time: %v", err)
-		}
-		time.AfterFunc(time.Second, func() { first.Close() })
-		second := r.dial(t, handler, nil)
-		defer second.Close()
-		wantApproved(t, r.ask(t, "1"), true)
-	})
-}
-
 // TestDialOfAnotherServer: a server that selects the subprotocol and sends something else
 // first is refused.
 func TestDialOfAnotherServer(t *testing.T) {

@@ -42,8 +42,8 @@ func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "channel
 
 // Dial connects to a channel at a URL with the scheme ws, wss, http or https. opts may be
 // nil. It returns when the channel has registered this approver: later requests are sent to
-// it. Another connected approver delays that by at most [Options.HandoverTimeout]. A server
-// without the subprotocol does not confirm; then Dial returns when the connection is open.
+// it. Other approvers get them too; the first answer counts, and for the others the request is
+// withdrawn. A server without the subprotocol does not confirm; then Dial returns when the connection is open.
 // Dial fails if the first connection does; ctx bounds only that.
 //
 // Each request is passed to the handler on a goroutine of its own. A panic in the handler
@@ -265,7 +265,7 @@ func (s *session) receive(ctx context.Context, frame []byte) {
 		}
 	case c.method == methodRegistered: // it has no content
 	case c.method == methodWithdrawn:
-		s.withdraw(c.about)
+		s.withdraw(c.about, c.decided)
 	case c.method == methodRefused:
 		s.client.malformed.Log(slog.LevelWarn, "the channel ignored an answer", "request", c.about, "reason", c.reason)
 	default:
@@ -346,13 +346,22 @@ func (s *session) handle(ctx context.Context, p *approval.Prompt) {
 	s.client.handler(ctx, p)
 }
 
-func (s *session) withdraw(id string) {
+// withdraw ends a prompt. decided says who decided and how, "" if the request was not decided.
+func (s *session) withdraw(id, decided string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.open[id]; o != nil {
+	o := s.open[id]
+	if o == nil {
+		return
+	}
+	if decided == "" {
 		o.prompt.Withdraw(nil)
 		o.cancel(approval.ErrWithdrawn)
+		return
 	}
+	cause := errors.New(approval.Printable(decided))
+	o.prompt.Withdraw(cause)
+	o.cancel(fmt.Errorf("%w: %w", approval.ErrWithdrawn, cause))
 }
 
 func (s *session) fail(id json.RawMessage, reason string) {

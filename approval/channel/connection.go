@@ -24,7 +24,9 @@ type connection struct {
 	readDone    chan struct{}   // closed when reading has ended
 
 	// Guarded by the channel's lock.
-	queue []entry
+	queue   []entry
+	pending *pendingRequests // those that it may answer; those of the channel, unless there is Options.Store
+	unclear []string         // ids of requests that ended with a decision that is not yet known, with Options.Store
 }
 
 // An entry of the queue is a request or a notification.
@@ -162,7 +164,7 @@ func (c *connection) next(mu *sync.Mutex) ([]byte, bool) {
 		case e.request == nil:
 			return e.notification, true
 		case e.request.open:
-			e.request.shown, e.request.seen = c, true
+			e.request.shown[c], e.request.seen = struct{}{}, true
 			return e.request.frame, true
 		}
 	}

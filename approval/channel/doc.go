@@ -10,8 +10,8 @@
 //
 // # Concepts
 //
-// A [Channel] sends requests to the approver that is connected. [Dial] returns the approver's
-// end, a [Client] that passes each request to an approval.Handler.
+// A [Channel] sends requests to the approvers that are connected, and the first answer decides.
+// [Dial] returns an approver's end, a [Client] that passes each request to an approval.Handler.
 //
 // The messages are JSON-RPC 2.0, one in each text frame. For each request the server calls
 // approve with the params
@@ -19,18 +19,25 @@
 //	server_name, tool_name, tool_args  what is to be called, the arguments byte for byte
 //	call_id, deadline, args_digest     the request's id, when it expires, and the SHA-256 of tool_args
 //	launch, tool_digest, caller, created, digest
+//	title, description, read_only, destructive, trusted, rule, reason  see approval.Request
+//	remember  for how many seconds a yes may be remembered
 //
-// An approver may ignore the second and third line. The result is true or false. Any other
-// result approves nothing. A refusal may have a member reason next to the result.
+// An approver may ignore all lines after the first one; members of the last two are missing if they
+// are not known. The result is true or false. Any other result approves nothing. A refusal may
+// have a member reason next to the result, and an approval a member remember, the number of seconds
+// for which it is also valid for equal calls.
 //
 // An approver that selects the subprotocol "dovetail.approval.v1" gets notifications:
 // registered {} first, when requests will be sent to it; withdrawn {"id"}, when an answer is
-// no longer needed; and refused {"id", "reason"}, when an answer was ignored.
+// no longer needed; and refused {"id", "reason"}, when an answer was ignored. If another approver
+// has decided, the last two have the members decision ("approved", "rejected" or "failed"), by,
+// decision_reason and remember, as far as they are known. With [Options].Store, a withdrawn
+// without them may come first.
 //
 // # Guarantees
 //
 //  1. A Channel and a Client may be used concurrently.
-//  2. At most one approver is connected to a channel at a time.
+//  2. At most 64 approvers with the subprotocol are connected to a channel, and one without it.
 //  3. Each request gets at most one answer, from a connection that it was sent to.
 //  4. An approver must present the token, which is compared in constant time, and an allowed
 //     Host and Origin, because it decides about everything.

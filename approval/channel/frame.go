@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -47,6 +48,7 @@ func requestFrame(r *approval.Request) ([]byte, error) {
 	f = appendMember(f, "caller", r.Caller)
 	f = appendMember(f, "created", r.Created.UTC().Format(timeFormat))
 	f = appendMember(f, "digest", r.Digest().String())
+	f = appendFacts(f, r)
 	f = append(f, `},"id":`...)
 	f = jsonscan.AppendString(f, r.ID)
 	f = append(f, '}')
@@ -56,12 +58,83 @@ func requestFrame(r *approval.Request) ([]byte, error) {
 	return f, nil
 }
 
-// notificationFrame encodes a notification about a request. reason may be empty.
-func notificationFrame(method, id, reason string) []byte {
+// appendFacts appends what an approver should know about the tool and the request. What is not known
+// is omitted.
+func appendFacts(f []byte, r *approval.Request) []byte {
+	for _, fact := range [][2]string{{"title", r.Title}, {"description", r.Description}, {"rule", r.Rule}, {"reason", r.Reason}} {
+		if fact[1] != "" {
+			f = appendMember(f, fact[0], fact[1])
+		}
+	}
+	for _, hint := range []struct {
+		name  string
+		value *bool
+	}{{"read_only", r.Annotations.ReadOnlyHint}, {"destructive", r.Annotations.DestructiveHint}} {
+		if hint.value != nil {
+			f = append(f, `,"`+hint.name+`":`+strconv.FormatBool(*hint.value)...)
+		}
+	}
+	if r.Trusted {
+		f = append(f, `,"trusted":true`...)
+	}
+	if seconds := int64(r.Remember / time.Second); seconds > 0 {
+		f = append(f, `,"remember":`+strconv.FormatInt(seconds, 10)...)
+	}
+	return f
+}
+
+// readFacts decodes them.
+func readFacts(params *jsonscan.Members, r *approval.Request) error {
+	r.Title, r.Description, r.Rule, r.Reason = text(params, "title"), text(params, "description"), text(params, "rule"), text(params, "reason")
+	for _, hint := range []struct {
+		name string
+		to   **bool
+	}{{"read_only", &r.Annotations.ReadOnlyHint}, {"destructive", &r.Annotations.DestructiveHint}} {
+		if value := params.Get(hint.name); jsonscan.KindOf(value) == jsonscan.Bool {
+			is := string(value) == "true"
+			*hint.to = &is
+		}
+	}
+	r.Trusted = string(params.Get("trusted")) == "true"
+	seconds, err := readSeconds(params, "remember")
+	r.Remember = time.Duration(seconds) * time.Second
+	return err
+}
+
+// maxSeconds is the maximum value of a member that is a number of seconds: about 31 years.
+const maxSeconds = 1_000_000_000
+
+// readSeconds returns a number of seconds, 0 if it is missing.
+func readSeconds(object *jsonscan.Members, name string) (int64, error) {
+	value := object.Get(name)
+	if value == nil {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || seconds < 0 || seconds > maxSeconds {
+		return 0, fmt.Errorf("%s must be a whole number of seconds from 0 to %d", name, maxSeconds)
+	}
+	return seconds, nil
+}
+
+// notificationFrame encodes a notification about a request. reason may be empty, and d nil.
+func notificationFrame(method, id, reason string, d *decision) []byte {
 	f := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+method+`","params":{"id":`...)
 	f = jsonscan.AppendString(f, id)
 	if reason != "" {
 		f = appendMember(f, "reason", reason)
+	}
+	if d != nil {
+		f = appendMember(f, "decision", d.outcome())
+		if by := d.approverName(); by != "" {
+			f = appendMember(f, "by", by)
+		}
+		if d.Reason != "" {
+			f = appendMember(f, "decision_reason", truncate(d.Reason))
+		}
+		if d.Remember > 0 {
+			f = append(f, `,"remember":`+strconv.FormatInt(d.Remember, 10)...)
+		}
 	}
 	return append(f, `}}`...)
 }
@@ -71,6 +144,9 @@ func answerFrame(id json.RawMessage, a approval.Answer) []byte {
 	f := append([]byte(nil), `{"jsonrpc":"2.0","result":`...)
 	if a.Approved {
 		f = append(f, "true"...)
+		if seconds := int64(a.Remember / time.Second); seconds > 0 {
+			f = append(f, `,"remember":`+strconv.FormatInt(seconds, 10)...)
+		}
 	} else {
 		f = append(f, "false"...)
 		if a.Reason != "" {
@@ -106,7 +182,8 @@ type reply struct {
 	id       string
 	approved bool
 	reason   string
-	failed   bool // it is an error with reason as message
+	failed   bool  // it is an error with reason as message
+	remember int64 // in seconds; for an approval only
 }
 
 // A badReply is the error of a malformed answer. id is empty if it could not be read.
@@ -145,7 +222,11 @@ func readReply(frame []byte) (reply, error) {
 	case jsonscan.KindOf(result) != jsonscan.Bool:
 		return bad("the result must be true or false, not " + jsonscan.KindOf(result).String())
 	}
-	r.approved = string(result) == "true"
+	if r.approved = string(result) == "true"; r.approved {
+		if r.remember, err = readSeconds(&object, "remember"); err != nil {
+			return bad(err.Error())
+		}
+	}
 	if reason := object.Get("reason"); jsonscan.KindOf(reason) == jsonscan.String {
 		r.reason = truncate(jsonscan.Unquote(reason))
 	}
@@ -183,6 +264,7 @@ type call struct {
 	request *approval.Request // for approve
 	about   string            // for a notification
 	reason  string
+	decided string // who decided and how, "" if the request was not decided
 }
 
 // readCall decodes a frame of a server, with or without the subprotocol.
@@ -216,7 +298,10 @@ func readCall(frame []byte) (*call, error) {
 		}
 	case methodRegistered:
 	case methodWithdrawn, methodRefused:
-		c.about, c.reason = text(&params, "id"), text(&params, "reason")
+		c.about, c.reason, c.decided = text(&params, "id"), text(&params, "reason"), text(&params, "decision")
+		if by := text(&params, "by"); c.decided != "" && by != "" {
+			c.decided += " by " + by
+		}
 	default:
 		return c, fmt.Errorf("there is no method %s", jsonscan.Quote(c.method))
 	}
@@ -263,6 +348,9 @@ func readRequest(params *jsonscan.Members) (*approval.Request, error) {
 		if *at.time, err = time.Parse(time.RFC3339, value); err != nil {
 			return nil, fmt.Errorf("%s must be a time (RFC 3339)", at.name)
 		}
+	}
+	if err := readFacts(params, r); err != nil {
+		return nil, err
 	}
 	if sum := text(params, "args_digest"); sum != "" && sum != r.ArgumentsDigest().String() {
 		return nil, errors.New("args_digest is not that of tool_args")

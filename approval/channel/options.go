@@ -11,8 +11,8 @@ import (
 
 // Defaults of [Options] and [ClientOptions].
 const (
-	// DefaultHandoverTimeout is how long a second approver waits for the first one to
-	// disconnect.
+	// DefaultHandoverTimeout is how long a second approver without the subprotocol waits for the
+	// first one to disconnect.
 	DefaultHandoverTimeout = 5 * time.Second
 	// DefaultKeepAlive is the interval of pings.
 	DefaultKeepAlive = 15 * time.Second
@@ -24,8 +24,15 @@ const (
 	// MaxFrame is the maximum length of a frame in bytes.
 	MaxFrame = 256 << 10
 
-	// maxWaiting is how many approvers may wait for another one to disconnect.
+	// maxWaiting is how many approvers may wait to be connected.
 	maxWaiting = 8
+	// maxApprovers is how many approvers with the subprotocol are connected to a channel.
+	maxApprovers = 64
+	// maxUnclear is how many requests a connection keeps that ended with a decision that is not yet
+	// known.
+	maxUnclear = 64
+	// unidentified is the name of approvers without Options.Identify.
+	unidentified = "channel"
 	// writeTimeout bounds writing a frame.
 	writeTimeout = 10 * time.Second
 	// closeTimeout is how long a peer may take to answer a close frame.
@@ -45,13 +52,13 @@ type Options struct {
 	Open bool
 	// Hosts and Origins are allowed in addition to loopback ones, as in ws.Options.
 	Hosts, Origins []string
-	// HandoverTimeout is how long a second approver waits for the first one to disconnect,
-	// before it is refused. Default [DefaultHandoverTimeout].
+	// HandoverTimeout is how long a second approver without the subprotocol waits for the first one
+	// to disconnect, before it is refused. Default [DefaultHandoverTimeout].
 	HandoverTimeout time.Duration
 	// ReconnectTimeout is how long a request waits for an approver if none is connected, at
 	// most until it expires. Default: it fails immediately.
 	ReconnectTimeout time.Duration
-	// FailOnDisconnect fails the pending requests when the approver disconnects, as older
+	// FailOnDisconnect fails the pending requests when the last approver disconnects, as older
 	// programs expect. Default: the next approver gets them, until they expire.
 	FailOnDisconnect bool
 	// Store shares the open requests with other replicas: a request of one of them can be
@@ -66,7 +73,8 @@ type Options struct {
 	// with the same store and name are replicas of one. Channels for different persons, such as
 	// those of an [approval.Quorum], must have different names. Default "default".
 	Name string
-	// Identify returns the name of an approver for the journal. Default: "channel".
+	// Identify returns the name of an approver for the journal and for the other approvers. Default:
+	// "channel", which other approvers do not see.
 	Identify func(r *http.Request) string
 	// KeepAlive is the interval of pings. An approver is disconnected when nothing, not
 	// even an answer to a ping, has come for two and a half intervals. Default
@@ -86,7 +94,7 @@ func (o *Options) withDefaults() Options {
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Name = cmp.Or(opts.Name, "default")
 	if opts.Identify == nil {
-		opts.Identify = func(*http.Request) string { return "channel" }
+		opts.Identify = func(*http.Request) string { return unidentified }
 	}
 	return opts
 }

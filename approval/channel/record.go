@@ -47,7 +47,42 @@ type decision struct {
 	Approved bool   `json:"approved,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
-	Failed   bool   `json:"failed,omitempty"` // the approver failed; Reason says why
+	Failed   bool   `json:"failed,omitempty"`   // the approver failed; Reason says why
+	Remember int64  `json:"remember,omitempty"` // in seconds
+}
+
+// answer returns the answer to the request, or the error of an approver that has failed.
+func (d *decision) answer() (approval.Answer, error) {
+	if d.Failed {
+		return approval.Answer{}, failed(d.Reason)
+	}
+	return approval.Answer{Approved: d.Approved, Reason: d.Reason, By: d.By, Remember: time.Duration(d.Remember) * time.Second}, nil
+}
+
+// outcome returns the decision in one word, as notifications have it.
+func (d *decision) outcome() string {
+	switch {
+	case d.Failed:
+		return "failed"
+	case d.Approved:
+		return "approved"
+	}
+	return "rejected"
+}
+
+// approverName returns the name of the person, "" if it is not known.
+func (d *decision) approverName() string {
+	if d.By == unidentified {
+		return ""
+	}
+	return d.By
+}
+
+// An announcement informs the approvers of all replicas of a decision. A Watch may yield the decision
+// and the deletion of its record as one change.
+type announcement struct {
+	ID       string    `json:"id"`
+	Decision *decision `json:"decision"`
 }
 
 func (r *record) json() []byte {
@@ -83,6 +118,7 @@ func unreachable(err error) error {
 
 func (s *replicas) requests() string            { return "approval/request/" + s.name }
 func (s *replicas) approvers() string           { return "approval/approver/" + s.name }
+func (s *replicas) decisions() string           { return "approval/decided/" + s.name }
 func (s *replicas) ownerOf(owner string) string { return "approval/owner/" + owner }
 func (s *replicas) key(subject string, n int) string {
 	return s.requests() + "/" + subject + "/" + strconv.Itoa(n)
@@ -258,30 +294,44 @@ func (s *replicas) watch(ctx context.Context, prefix string) (changes <-chan cha
 // errDecided means that a request has been decided or withdrawn.
 var errDecided = errors.New("the request is not pending")
 
-// decide writes a decision into the record of a request. Only the first decision counts.
-func (s *replicas) decide(ctx context.Context, o *pendingRequest, d *decision) error {
+// decide writes a decision into the record of a request, and announces it. Only the first decision
+// counts: for any other, the error is errDecided, and earlier is the first one if it is known.
+func (s *replicas) decide(ctx context.Context, o *pendingRequest, d *decision) (earlier *decision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
 	defer cancel()
 	for range maxChanges {
 		item, err := s.store.Get(ctx, o.key)
 		if errors.Is(err, store.ErrNotFound) {
-			return errDecided
+			return nil, errDecided
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		found, err := readRecord(item)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if found.ID != o.id || found.Decision != nil || found.overdue() {
-			return errDecided
+		switch {
+		case found.ID != o.id:
+			return nil, errDecided
+		case found.Decision != nil || found.overdue():
+			return found.Decision, errDecided
 		}
 		found.Decision = d
 		_, err = s.store.Update(ctx, o.key, found.json(), item.Revision, found.ttl())
+		if err == nil {
+			s.announce(ctx, announcement{o.id, d})
+		}
 		if !errors.Is(err, store.ErrConflict) {
-			return err
+			return nil, err
 		}
 	}
-	return errDecided
+	return nil, errDecided
+}
+
+// announce informs the approvers of all replicas. Without it they only see that the request has ended.
+func (s *replicas) announce(ctx context.Context, a announcement) {
+	if text, err := json.Marshal(a); err == nil {
+		_ = s.store.Publish(ctx, s.decisions(), text) // it decides nothing
+	}
 }

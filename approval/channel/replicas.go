@@ -3,8 +3,10 @@ package channel
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -95,10 +97,7 @@ func (c *Channel) decided(ctx context.Context, own *claim) (a approval.Answer, e
 				continue
 			}
 			keep = true // it is deleted
-			if d.Failed {
-				return a, failed(d.Reason)
-			}
-			return approval.Answer{Approved: d.Approved, Reason: d.Reason, By: d.By}, nil
+			return d.answer()
 		case <-tooLong:
 			if connected, err := s.exists(ctx, s.approvers()); err != nil {
 				return a, orCause(ctx, unreachable(err))
@@ -156,10 +155,15 @@ func (c *Channel) showUntilError(ctx context.Context, conn *connection, pause *b
 		return err
 	}
 	defer stop()
+	end, err := s.store.Subscribe(ctx, s.decisions(), func(_ context.Context, m store.Message) { c.showDecision(conn, m.Data) })
+	if err != nil {
+		return err
+	}
+	defer end()
 	shown := make(map[string]*pendingRequest) // by key
 	defer func() {
 		for _, o := range shown {
-			c.withdraw(o)
+			c.withdraw(conn.pending, o, nil)
 		}
 	}()
 	for item, err := range s.store.Watch(ctx, s.requests()) {
@@ -184,7 +188,7 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 	open := found != nil && found.ID != "" && found.Decision == nil && !found.overdue()
 	o := shown[item.Key]
 	if o != nil && (!open || o.id != found.ID) {
-		c.withdraw(o)
+		c.withdrawShared(conn, o, found)
 		delete(shown, item.Key)
 		o = nil
 	}
@@ -197,10 +201,10 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn != conn {
+	if _, connected := c.conns[conn]; !connected {
 		return
 	}
-	o, err := c.pending.add(found.ID, found.Frame)
+	o, err := conn.pending.add(found.ID, found.Frame)
 	if err != nil {
 		c.malformed.Log(slog.LevelWarn, "two records have the same request", "error", err)
 		return
@@ -210,9 +214,47 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 	conn.show(o)
 }
 
+// withdrawShared withdraws a request after its record has changed.
+func (c *Channel) withdrawShared(conn *connection, o *pendingRequest, found *record) {
+	var d *decision
+	if found != nil && found.ID == o.id {
+		d = found.Decision
+	}
+	if !c.withdraw(conn.pending, o, d) || d != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.unclear = append(conn.unclear, o.id)
+	if extra := len(conn.unclear) - maxUnclear; extra > 0 {
+		conn.unclear = conn.unclear[extra:]
+	}
+}
+
+// showDecision informs an approver of an announced decision about a request that is shown, or that has
+// ended before the announcement arrived.
+func (c *Channel) showDecision(conn *connection, message []byte) {
+	var a announcement
+	if err := json.Unmarshal(message, &a); err != nil || a.Decision == nil {
+		c.malformed.Log(slog.LevelWarn, "malformed decision of another replica", "error", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := conn.pending.byID[a.ID]; o != nil {
+		conn.pending.remove(o)
+		o.notify(a.Decision, nil)
+		return
+	}
+	if i := slices.Index(conn.unclear, a.ID); i >= 0 {
+		conn.unclear = slices.Delete(conn.unclear, i, i+1)
+		conn.notify(notificationFrame(methodWithdrawn, a.ID, "", a.Decision))
+	}
+}
+
 // answerShared writes the answer of an approver to the store.
-func (c *Channel) answerShared(ctx context.Context, conn *connection, o *pendingRequest, r reply) {
-	err := c.replicas.decide(ctx, o, &decision{Approved: r.approved && !r.failed, Reason: r.reason, By: conn.approver, Failed: r.failed})
+func (c *Channel) answerShared(ctx context.Context, conn *connection, o *pendingRequest, d *decision) {
+	earlier, err := c.replicas.decide(ctx, o, d)
 	if err == nil {
 		return
 	}
@@ -222,7 +264,7 @@ func (c *Channel) answerShared(ctx context.Context, conn *connection, o *pending
 		reason = "the store cannot be reached: answer again"
 	}
 	c.mu.Lock()
-	conn.notify(notificationFrame(methodRefused, o.id, reason))
+	conn.notify(notificationFrame(methodRefused, o.id, reason, earlier))
 	c.mu.Unlock()
 	if errors.Is(err, errDecided) {
 		return
@@ -233,9 +275,9 @@ func (c *Channel) answerShared(ctx context.Context, conn *connection, o *pending
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn == conn && c.pending.byID[o.id] == nil {
+	if _, connected := c.conns[conn]; connected && conn.pending.byID[o.id] == nil {
 		o.open = true
-		c.pending.byID[o.id] = o
+		conn.pending.byID[o.id] = o
 		conn.show(o)
 	}
 }

@@ -223,7 +223,7 @@ func TestDecidedAtAnotherReplica(t *testing.T) {
 			for j, p := range persons {
 				if j == person {
 					p.wantSilence(t)
-				} else if q := p.asked(t); q.Method != "withdrawn" || q.Params.ID != id {
+				} else if q := p.lastWord(t, id); q.Method != "withdrawn" || q.Params.ID != id || q.Params.Decision == "" || q.Params.By != v.answer.By {
 					t.Fatalf("another person gets %+v", q)
 				}
 			}

@@ -187,6 +187,10 @@ type shown struct {
 		Deadline   time.Time       `json:"deadline"`
 		ID         string          `json:"id"`
 		Reason     string          `json:"reason"`
+		Decision   string          `json:"decision"`
+		By         string          `json:"by"`
+		Why        string          `json:"decision_reason"`
+		Remember   int             `json:"remember"`
 	} `json:"params"`
 	ID string `json:"id"`
 }

@@ -13,6 +13,10 @@
 //  2. The files contain no secret, and need no token. The token is in the fragment of the
 //     page's URL, which a browser does not send to any server, and the page sends it as a
 //     WebSocket subprotocol.
-//  3. The page loads nothing from other hosts. Its files are plain HTML, CSS and JavaScript,
+//  3. Several people can have the page open. The first answer decides, and the others see it.
+//  4. A desktop notification contains the title of a tool and the name of its server only. It is off
+//     until the person switches it on.
+//  5. Keyboard shortcuts can be switched off. They never act in a field.
+//  6. The page loads nothing from other hosts. Its files are plain HTML, CSS and JavaScript,
 //     embedded in the program.
 package page

@@ -1,5 +1,6 @@
 // Package search offers a model two tools in place of hundreds: one finds tools, the other
-// calls them. Long lists of tools cost a model context and accuracy.
+// calls them. Long lists of tools cost a model context and accuracy. Below about 20 tools, a search
+// costs more than it saves.
 //
 //	found, err := search.New(provider, &search.Options{
 //		Description: "GitHub, the wiki and the ticket system.",
@@ -26,11 +27,14 @@
 //
 // # Ranking
 //
-// Tools are ranked by Okapi BM25 (Robertson and Zaragoza, The Probabilistic Relevance
-// Framework, 2009) over the words of names, titles, descriptions, and names and descriptions of
-// arguments. Names are split at changes of case and at _, - and dots. Case, and English singular
-// and plural, do not matter. Tools of equal rank keep the order of the list. A tool whose name is
-// the query comes first. A query without words finds all tools.
+// Tools are ranked by BM25F (Robertson and Zaragoza, The Probabilistic Relevance Framework,
+// 2009). A word counts most in the name of a tool, then in its title, its description, and the
+// names, descriptions and enumerated values of its arguments. Names are split at changes of case
+// and at _, - and dots. Case and English inflection do not matter: words are compared by their
+// Snowball stems. A word of a query also finds words that begin with it, such as configuration
+// for config. Stop words such as "the" count only in a query without other words. Tools of equal
+// rank keep the order of the list. A tool whose name is the query comes first. A query without
+// words finds all tools. The page docs/search.md has measurements.
 //
 // # Guarantees
 //

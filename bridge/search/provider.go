@@ -13,7 +13,7 @@ import (
 
 const (
 	// DefaultLimit is the largest number of tools that a search finds by default.
-	DefaultLimit = 10
+	DefaultLimit = 5
 	// MaxLimit is the largest limit of a search.
 	MaxLimit = 50
 	// MaxQuery is the length of the longest query, in bytes.
@@ -24,6 +24,7 @@ const (
 
 	maxIndexed = 512     // words of one tool
 	maxWord    = 64      // bytes
+	maxBegin   = 32      // terms for a word of a query
 	maxFound   = 1 << 20 // bytes of a result; the best tool may be longer
 )
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/client"
 )
 
@@ -39,6 +40,9 @@ func TestSearch(t *testing.T) {
 			{"files__search", "files__search"},
 			{"天気", "weather"},
 			{"bare", "bare"},
+			{"creating the issues", "github__create_issue github__create_issue_comment"},
+			{"atta", "mail__send"}, // attachments
+			{"what", "files__read_file github__listPullRequests"},
 			{"xyzzy", ""},
 			{"\u0000\ufffd �", "github__create_issue"}, // no word
 		} {
@@ -48,11 +52,13 @@ func TestSearch(t *testing.T) {
 			}
 		}
 		for _, test := range []struct{ arguments, want string }{
-			{`{"query":""}`, "github__create_issue github__create_issue_comment github__listPullRequests files__read_file files__search mail__send weather bare"},
+			{`{"query":"","limit":10}`, "github__create_issue github__create_issue_comment github__listPullRequests files__read_file files__search mail__send weather bare"},
 			{`{"query":" ? ","limit":2}`, "github__create_issue github__create_issue_comment"},
 			{`{"query":"","prefix":"files__"}`, "files__read_file files__search"},
 			{`{"query":"issue","prefix":"files__"}`, ""},
 			{`{"query":"repo","prefix":"github__","limit":1}`, "github__create_issue"},
+			{`{"query":"what is a glob"}`, "files__search"}, // without stop words
+			{`{"query":"att"}`, ""},
 			{`{"query":"weather","prefix":null,"limit":null}`, "weather"},
 			{`{"qu\u0065ry":"we\u0061ther","limit":50}`, "weather"},
 		} {
@@ -71,6 +77,9 @@ func TestSearchWeighs(t *testing.T) {
 		{`{"name":"a","description":"zebra"}|{"name":"b","title":"zebra"}|{"name":"zebra_c"}`, "zebra", "zebra_c b a"},
 		{`{"name":"a","description":"often"}|{"name":"b","description":"often"}|{"name":"c","description":"rare"}`, "often rare", "c a b"},
 		{`{"name":"a","description":"needle in a very large stack of hay"}|{"name":"b","description":"needle"}`, "needle", "b a"},
+		{`{"name":"a","description":"zebra"}|{"name":"b","annotations":{"title":"zebra"}}|{"name":"c","annotations":7}`, "zebra", "b a"},
+		{`{"name":"a","inputSchema":{"properties":{"how":{"enum":["squash","rebase",7]}}}}|{"name":"b","description":"squash"}`, "squash", "b a"},
+		{`{"name":"a","description":"configuration"}|{"name":"b","description":"config"}`, "config", "b a"},
 	} {
 		session := connect(t, newServer(t, newSource(strings.Split(test.tools, "|")...)), nil)
 		if got := foundNames(t, session, test.query); got != test.want {
@@ -113,7 +122,7 @@ func TestSearchOrder(t *testing.T) {
 			t.Errorf("with the limit %d found are %q, want %q", limit, got, want)
 		}
 	}
-	if got := len(found(t, session, `{"query":"does it"}`)); got != 10 {
+	if got := len(found(t, session, `{"query":"does it"}`)); got != search.DefaultLimit {
 		t.Errorf("without a limit found are %d", got)
 	}
 }
@@ -151,7 +160,7 @@ func TestFoundIsBounded(t *testing.T) {
 	}
 }
 
-// TestIndexIsBounded: the words of a tool are limited.
+// TestIndexIsBounded: the words of a tool are limited, and the words that begin with one of a query.
 func TestIndexIsBounded(t *testing.T) {
 	var text strings.Builder
 	for i := range 10_000 {
@@ -164,5 +173,13 @@ func TestIndexIsBounded(t *testing.T) {
 		if got := foundNames(t, session, query); got != want {
 			t.Errorf("%.20q finds %q, want %q", query, got, want)
 		}
+	}
+	var tools []string
+	for i := range 45 {
+		tools = append(tools, fmt.Sprintf("zebra%dx", i+10))
+	}
+	session = connect(t, newServer(t, newSource(tools...)), nil)
+	if got := len(found(t, session, `{"query":"zebra","limit":50}`)); got != 32 {
+		t.Errorf("found are %d tools, want 32", got)
 	}
 }

@@ -34,7 +34,7 @@ const (
 
 func searchInput() []byte {
 	return fmt.Appendf(nil, `{"type":"object","properties":{`+
-		`"query":{"type":"string","maxLength":%d,"description":"Words for what the tool should do, or from its name"},`+
+		`"query":{"type":"string","maxLength":%d,"description":"What the tool should do: a verb and its object, in the words of the service, such as: create pull request"},`+
 		`"limit":{"type":"integer","minimum":1,"maximum":%d,"default":%d,"description":"Maximum number of tools to find"},`+
 		`"prefix":{"type":"string","description":"Find only tools whose names begin with this text"}},`+
 		`"required":["query"],"additionalProperties":false}`, MaxQuery, MaxLimit, DefaultLimit)

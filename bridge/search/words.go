@@ -1,29 +1,30 @@
 package search
 
 import (
-	"bytes"
 	"iter"
+	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kljensen/snowball/english"
 )
 
-// words ranges over the normalized words of a text. A name with changes of case, such as
-// readURL, gives its parts and the whole. A slice is valid until the next one.
-func words(text string) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		var room [maxWord + utf8.UTFMax]byte
+// words ranges over the words of a text, in lower case. A name with changes of case, such as
+// readURL, gives its parts and the whole.
+func words(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
 		for text != "" {
 			var run string
 			run, text = nextRun(text)
 			parts := 0
 			for rest := run; rest != ""; parts++ {
 				end := partEnd(rest)
-				if !yield(normal(room[:0], rest[:end])) {
+				if !yield(normal(rest[:end])) {
 					return
 				}
 				rest = rest[end:]
 			}
-			if parts > 1 && !hasIdeograph(run) && !yield(normal(room[:0], run)) {
+			if parts > 1 && !hasIdeograph(run) && !yield(normal(run)) {
 				return
 			}
 		}
@@ -93,34 +94,22 @@ func hasIdeograph(run string) bool {
 	return false
 }
 
-// normal appends the normalized form of a word, of at most about maxWord bytes.
-func normal(dst []byte, word string) []byte {
-	for _, r := range word {
-		if len(dst) >= maxWord {
+// normal returns a word in lower case, of at most about maxWord bytes.
+func normal(word string) string {
+	for i := range word {
+		if i >= maxWord {
+			word = word[:i]
 			break
 		}
-		dst = utf8.AppendRune(dst, unicode.ToLower(r))
 	}
-	return singular(dst)
+	return strings.ToLower(word)
 }
 
-// singular returns the same form for the singular and plural of most English words, which is not
-// always a word: caches and cache become cach.
-func singular(word []byte) []byte {
-	n := len(word)
-	switch {
-	case n < 3:
+// stemOf returns the same form for the inflections of most English words, which is not always a
+// word: repositories and repository become repositori. Other words are their own stems.
+func stemOf(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return word
-	case n > 4 && bytes.HasSuffix(word, []byte("ies")):
-		word[n-3] = 'y'
-		return word[:n-2]
-	case word[n-1] == 's' && word[n-2] != 's' && word[n-2] != 'u':
-		word = word[:n-1]
 	}
-	for _, ending := range [...]string{"che", "she", "sse", "xe", "ze"} {
-		if bytes.HasSuffix(word, []byte(ending)) {
-			return word[:len(word)-1]
-		}
-	}
-	return word
+	return english.Stem(word, true)
 }

@@ -79,7 +79,7 @@ func TestApprovalsAreSpent(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- fn() }()
 		if asks {
-			approver.decide(t, approver.next(t), "true")
+			approver.decide(t, approver.next(t), `true,"remember":3600`)
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
@@ -108,6 +109,7 @@ func Example_elicitation() {
 	})
 	// Output:
 	// Allow this call of delete?
+	// Effect: may delete or overwrite data
 	// {"path":"/tmp/a"}
 	// deleted /tmp/a <nil>
 }
@@ -200,4 +202,45 @@ func Example_replicas() {
 	// Output:
 	// asked: delete(path='/tmp/a')
 	// deleted /tmp/a <nil>
+}
+
+// A person remembers a yes for ten minutes. An equal call is not asked about again.
+func Example_remember() {
+	compiled, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Effect: policy.Ask}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ch, err := channel.New(&channel.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ch.Close()
+	page := httptest.NewServer(ch)
+	defer page.Close()
+	person, err := channel.Dial(context.Background(), page.URL, func(ctx context.Context, p *approval.Prompt) {
+		fmt.Println("asked:", p.Request, "may be remembered for", p.Remember)
+		_ = p.Decide(ctx, approval.Answer{Approved: true, Remember: 10 * time.Minute})
+	}, &channel.ClientOptions{Token: ch.Token(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer person.Close()
+
+	guard := approval.Guard(compiled, ch, &approval.Options{Remember: 15 * time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{
+		Guards: []mcp.Guard{guard}, Logger: slog.New(slog.DiscardHandler),
+	})
+	server.AddTool(s, server.Tool{Name: "delete"}, func(ctx context.Context, r *server.Request, in PathIn) (string, error) {
+		return "deleted " + in.Path, nil
+	})
+	defer s.Shutdown(context.Background())
+	call(s, "delete", "/tmp/a", nil)
+	call(s, "delete", "/tmp/a", nil)
+	call(s, "delete", "/tmp/b", nil)
+	// Output:
+	// asked: delete(path='/tmp/a') may be remembered for 15m0s
+	// deleted /tmp/a <nil>
+	// deleted /tmp/a <nil>
+	// asked: delete(path='/tmp/b') may be remembered for 15m0s
+	// deleted /tmp/b <nil>
 }

@@ -129,7 +129,7 @@ approval/page:            internal/httpguard net/http
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/paging internal/task internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
-bridge/search:            jsonrpc mcp server internal/jsonscan
+bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball
 bridge/llm:               mcp bridge internal/jsonscan
 bridge/config:            jsonrpc mcp transport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
@@ -166,7 +166,7 @@ docs/start/server:        mcp transport/stdio transport/streamable server
 docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
 # Serves the approval page to a browser that is driven by a test.
-internal/httpfixture:     approval approval/channel approval/page net/http
+internal/httpfixture:     mcp approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
 internal/conformance/features: jsonrpc schema mcp transport transport/store transport/sse transport/streamable transport/ws

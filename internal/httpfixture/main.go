@@ -22,19 +22,25 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/approval/page"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "the `address` to listen at")
 	token := flag.String("token", "", "the channel's `token`; by default a random one")
+	identify := flag.Bool("identify", false, "identify approvers by the User-Agent of their browser")
 	flag.Parse()
-	if err := run(*addr, *token); err != nil {
+	if err := run(*addr, *token, *identify); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(addr, token string) error {
-	approvals, err := channel.New(&channel.Options{Token: token, ReconnectTimeout: time.Minute})
+func run(addr, token string, identify bool) error {
+	options := &channel.Options{Token: token, ReconnectTimeout: time.Minute}
+	if identify {
+		options.Identify = (*http.Request).UserAgent
+	}
+	approvals, err := channel.New(options)
 	if err != nil {
 		return err
 	}
@@ -85,6 +91,15 @@ type approvalRequest struct {
 	Caller     string `json:"caller"`
 	Arguments  string `json:"arguments"`
 	Seconds    int    `json:"seconds"` // until the deadline
+
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	ReadOnly    *bool  `json:"readOnly"`
+	Destructive *bool  `json:"destructive"`
+	Trusted     bool   `json:"trusted"`
+	Rule        string `json:"rule"`
+	Reason      string `json:"reason"`
+	Remember    int    `json:"remember"` // in seconds
 }
 
 // An event is a line of the output.
@@ -102,6 +117,7 @@ type result struct {
 	Approved bool   `json:"approved"`
 	Reason   string `json:"reason"`
 	Error    string `json:"error"`
+	Remember int    `json:"remember,omitempty"` // in seconds
 }
 
 type fixture struct {
@@ -170,6 +186,9 @@ func (f *fixture) request(ctx context.Context, q *approvalRequest) {
 		Caller:    q.Caller,
 		Created:   now,
 		Deadline:  now.Add(time.Duration(q.Seconds) * time.Second),
+
+		Title: q.Title, Description: q.Description, Annotations: mcp.ToolAnnotations{ReadOnlyHint: q.ReadOnly, DestructiveHint: q.Destructive},
+		Trusted: q.Trusted, Rule: q.Rule, Reason: q.Reason, Remember: time.Duration(q.Remember) * time.Second,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	f.mu.Lock()
@@ -180,7 +199,7 @@ func (f *fixture) request(ctx context.Context, q *approvalRequest) {
 		ctx, release := context.WithDeadlineCause(ctx, r.Deadline, approval.Expired)
 		defer release()
 		answer, err := f.channel.Approve(ctx, r)
-		ended := result{ID: q.ID, Approved: answer.Approved, Reason: answer.Reason}
+		ended := result{ID: q.ID, Approved: answer.Approved, Reason: answer.Reason, Remember: int(answer.Remember / time.Second)}
 		if err != nil {
 			ended.Error = err.Error()
 		}

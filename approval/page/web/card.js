@@ -3,8 +3,9 @@
 import { layOut } from "./arguments.js";
 import { now } from "./clock.js";
 import { element, fromTemplate, timeOfDay } from "./element.js";
+import { choices, duration, effectOf, splitLaunch } from "./facts.js";
 import { matchesDigest } from "./frame.js";
-import { show } from "./visible.js";
+import { show, showLines } from "./visible.js";
 
 // The time in milliseconds during which a card must be visible and unmoved before it accepts an
 // answer. An earlier click or key was meant for something else.
@@ -29,15 +30,15 @@ export class Card {
 	#furthest = 0; // the visible part of the arguments, in pixels
 	#matches = null; // result of matchesDigest; null until there is one
 
-	/** decide(card, approved, reason) is called when the person has decided. */
+	/** decide(card, approved, reason, remember) is called when the person has decided. */
 	constructor(request, decide) {
 		this.request = request;
 		this.#fill();
 		this.#check();
-		this.#part(".accept").onclick = () => this.canAccept && decide(this, true, "");
+		this.#part(".accept").onclick = () => this.canAccept && decide(this, true, "", this.#remembered);
 		this.#part("form").onsubmit = (event) => {
 			event.preventDefault();
-			if (this.#armed) decide(this, false, this.#reason.value.trim());
+			if (this.#armed) decide(this, false, this.#reason.value.trim(), 0);
 		};
 		this.#part(".copy").onclick = () => this.#copy();
 		this.tick();
@@ -145,14 +146,57 @@ export class Card {
 		return this.#part("input");
 	}
 
+	/** The seconds for which equal calls are accepted too. */
+	get #remembered() {
+		return Number(this.#part("select").value);
+	}
+
+	/** Offers the times for which a yes may be remembered, if the operator allows any. */
+	#fillChoices() {
+		const select = this.#part("select");
+		for (const seconds of choices(this.request.remember)) {
+			const option = element("option", "", `this call, and equal calls for ${duration(seconds)}`);
+			option.value = seconds;
+			select.append(option);
+		}
+		this.#part(".remember").hidden = select.options.length === 1;
+		select.onchange = () => {
+			this.#part(".accept .what").textContent = this.#remembered ? `Accept for ${duration(this.#remembered)}` : "Accept";
+			this.rearm();
+		};
+	}
+
+	#fillFacts() {
+		const { title, description, rule, reason } = this.request;
+		show(this.#part(".title"), title).hidden = !title;
+		showLines(this.#part(".about"), description).hidden = !description;
+		const { effect, text, source } = effectOf(this.request);
+		this.#part(".effect").dataset.effect = effect;
+		this.#part(".effect strong").textContent = text;
+		this.#part(".effect .source").textContent = source;
+		this.#part(".why-asked").hidden = !rule && !reason;
+		if (reason) show(this.#part(".policy-reason"), reason);
+		else this.#part(".policy-reason").textContent = "The policy asks for every such call.";
+		show(this.#part(".rule"), rule || "without a name");
+		for (const part of [".server", ".dot"]) this.#part(part).hidden = !this.request.server;
+	}
+
 	#fill() {
-		const texts = { ...this.request, asked: timeOfDay(this.request.created) };
+		const { server, created } = this.request;
+		const [launch, launchDigest] = splitLaunch(this.request.launch);
+		const texts = {
+			...this.request, asked: timeOfDay(created),
+			source: server || "this program itself", launch: launch || (server ? "" : "part of this program"), launchDigest,
+		};
 		for (const node of this.element.querySelectorAll("[data-of]")) {
 			const text = texts[node.dataset.of];
 			show(node, text || "unknown").classList.toggle("unknown", !text);
 			node.title = node.textContent; // in case the text is truncated
 		}
-		this.#part(".card").setAttribute("aria-label", `${this.request.server}.${this.request.tool}`);
+		this.#fillFacts();
+		this.#fillChoices();
+		this.#part(".card").setAttribute("aria-label", server ? `${server}.${this.request.tool}` : this.request.tool);
+		this.#part(".launch-digest").hidden = !launchDigest;
 		this.#part(".copy").hidden = !navigator.clipboard;
 		this.endMark = element("span", "end", "");
 		this.#part(".arguments").append(layOut(this.request.arguments), this.endMark);
@@ -173,10 +217,10 @@ export class Card {
 	#update() {
 		const bytes = this.#bytes.length.toLocaleString("en");
 		const [state, verdict] = {
-			null: ["checking", `${bytes} bytes, SHA-256`],
-			true: ["exact", `${bytes} bytes, exactly as the server has them: SHA-256`],
-			false: ["wrong", `${bytes} bytes that are not those of the server. They do not have its SHA-256`],
-			undefined: ["unchecked", `${bytes} bytes. This browser checks digests at https: and localhost only. SHA-256`],
+			null: ["checking", `${bytes} bytes`],
+			true: ["exact", `${bytes} bytes, exactly as the server has them`],
+			false: ["wrong", `${bytes} bytes that are not those of the server: their SHA-256 differs`],
+			undefined: ["unchecked", `${bytes} bytes, not checked: this browser checks digests at https: and localhost only`],
 		}[this.#matches];
 		this.#part(".proof").dataset.state = state;
 		this.#part(".verdict").textContent = verdict;

@@ -5,7 +5,7 @@ import { PROTOCOL, readFrame } from "./frame.js";
 const FIRST_PAUSE = 500; // milliseconds before the first reconnection; doubled for each further one
 const LONGEST_PAUSE = 15_000;
 const SETTLED = 10_000; // milliseconds after which a connection counts as accepted
-const ANOTHER_APPROVER = 1008;
+const NO_MORE_APPROVERS = 1008;
 
 /**
  * A channel calls changed(state, why) and received(frame) of its listener. The states:
@@ -13,7 +13,7 @@ const ANOTHER_APPROVER = 1008;
  *   connecting
  *   connected
  *   lost      the connection has ended, or has failed; the channel reconnects
- *   occupied  another approver is connected; the channel reconnects
+ *   occupied  the server accepts no more approvers now; the channel reconnects
  *   refused   the server refuses this page or its token; the channel waits for another token
  */
 export class Channel {
@@ -84,7 +84,7 @@ export class Channel {
 		this.#socket = undefined;
 	}
 
-	/** Marks the connection as accepted. A server with another approver closes it within seconds. */
+	/** Marks the connection as accepted. A server that accepts no more approvers closes it within seconds. */
 	#settle() {
 		clearTimeout(this.#timer);
 		this.#attempts = 0;
@@ -109,7 +109,7 @@ export class Channel {
 		clearTimeout(this.#timer);
 		const refusal = opened ? reason === "the token has changed" && "The token has changed." : await this.#refusal();
 		if (socket !== this.#socket) return; // reconnected while waiting
-		this.#occupied = code === ANOTHER_APPROVER && !refusal;
+		this.#occupied = code === NO_MORE_APPROVERS && !refusal;
 		if (refusal) {
 			this.#listener.changed("refused", refusal);
 			return;

@@ -6,7 +6,8 @@ export const PROTOCOL = "dovetail.approval.v1";
 
 /**
  * Reads a frame as {method, params}. The params of approve are a request, those of withdrawn and
- * refused are {id, reason}, those of registered are {}. It throws an error for any other frame.
+ * refused are {id, reason, decision, by, why, remember}, of which the last four describe the decision
+ * of another approver, if there is one. Those of registered are {}. It throws an error for any other frame.
  */
 export function readFrame(frame) {
 	JSON.parse(frame); // throws if it is not JSON
@@ -20,9 +21,20 @@ export function readFrame(frame) {
 			return { method, params: {} };
 		case "withdrawn":
 		case "refused":
-			return { method, params: { id: textOf(params, "id"), reason: textOf(params, "reason") } };
+			return { method, params: readEnd(params) };
 	}
 	throw new Error(`unknown method ${method}`);
+}
+
+function readEnd(params) {
+	return {
+		id: textOf(params, "id"),
+		reason: textOf(params, "reason"),
+		decision: textOf(params, "decision"),
+		by: textOf(params, "by"),
+		why: textOf(params, "decision_reason"),
+		remember: secondsOf(params, "remember"),
+	};
 }
 
 /** Reads a request. Its arguments are the exact text of the frame. */
@@ -40,6 +52,14 @@ function readRequest(frame, answerTo, params) {
 		caller: textOf(params, "caller"),
 		created: new Date(textOf(params, "created")),
 		deadline: new Date(textOf(params, "deadline")),
+		title: textOf(params, "title"),
+		description: textOf(params, "description"),
+		readOnly: flagOf(params, "read_only"),
+		destructive: flagOf(params, "destructive"),
+		trusted: flagOf(params, "trusted") === true,
+		rule: textOf(params, "rule"),
+		reason: textOf(params, "reason"),
+		remember: secondsOf(params, "remember"),
 	};
 	if (!request.id || !answerTo || request.arguments?.[0] !== "{") throw new Error("expected an id and arguments");
 	if (isNaN(request.created) || isNaN(request.deadline)) throw new Error("expected times");
@@ -53,7 +73,19 @@ function textOf(object, name) {
 	return JSON.parse(value);
 }
 
-export const acceptance = (request) => `{"jsonrpc":"2.0","result":true,"id":${request.answerTo}}`;
+/** Returns a boolean member, undefined if it is missing. */
+const flagOf = (object, name) => ({ true: true, false: false })[object.get(name)];
+
+/** Returns a member that is a number of seconds, 0 if it is missing. */
+function secondsOf(object, name) {
+	const value = object.get(name) ?? "0";
+	if (!/^\d{1,10}$/.test(value)) throw new Error(`${name} must be a whole number of seconds`);
+	return Number(value);
+}
+
+/** remember is the number of seconds for which equal calls are accepted too; 0 for none. */
+export const acceptance = (request, remember) =>
+	`{"jsonrpc":"2.0","result":true,${remember > 0 ? `"remember":${remember},` : ""}"id":${request.answerTo}}`;
 
 export const rejection = (request, reason) =>
 	`{"jsonrpc":"2.0","result":false,"reason":${JSON.stringify(reason)},"id":${request.answerTo}}`;

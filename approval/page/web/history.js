@@ -10,6 +10,9 @@ const MAX_ENTRIES = 200;
 export const OUTCOMES = {
 	accepted: "Accepted",
 	rejected: "Rejected",
+	approved: "Accepted", // by another approver, as the two below
+	declined: "Rejected",
+	failed: "Failed",
 	expired: "Expired",
 	withdrawn: "Withdrawn",
 	refused: "Not counted",
@@ -29,7 +32,7 @@ export class History {
 		this.#remove(request.id);
 		const node = fromTemplate("decision");
 		this.#entries.set(request.id, { request, outcome, node, at: Date.now() });
-		show(show(node.querySelector(".what"), `${request.server}.`), request.tool);
+		show(show(node.querySelector(".what"), request.server ? `${request.server}.` : ""), request.tool);
 		node.querySelector("time").textContent = timeOfDay(new Date());
 		this.#describe(node, outcome, why);
 		const pre = node.querySelector(".arguments");
@@ -45,6 +48,11 @@ export class History {
 		entry.outcome = outcome;
 		this.#describe(entry.node, outcome, why);
 		return true;
+	}
+
+	/** Returns the outcome of a request, undefined if it is not in the list. */
+	outcomeOf(id) {
+		return this.#entries.get(id)?.outcome;
 	}
 
 	/** Returns the ids of requests that were answered in the last milliseconds. */

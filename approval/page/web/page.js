@@ -1,7 +1,8 @@
 import { Channel } from "./channel.js";
 import { setClock } from "./clock.js";
 import { History } from "./history.js";
-import { listen } from "./keys.js";
+import { listen, switchable } from "./keys.js";
+import { Notifier } from "./notify.js";
 import { RequestList } from "./requests.js";
 import { keepToken, takeToken } from "./token.js";
 
@@ -9,13 +10,13 @@ const part = (selector) => document.querySelector(selector);
 const title = document.title;
 
 const channel = new Channel(document.body.dataset.channel, { changed, received: (frame) => requests.received(frame) });
-const requests = new RequestList(part(".pending"), new History(part(".decided")), (frame) => channel.send(frame), counted);
+const requests = new RequestList(part(".pending"), new History(part(".decided")), (frame) => channel.send(frame), counted, new Notifier(part(".notify")));
 
 const STATES = {
 	connecting: "Connecting …",
 	connected: "Connected",
-	lost: "Not connected: the server is not there. Trying again …",
-	occupied: "Another approver is connected. Waiting for it to go …",
+	lost: "Not connected: the server cannot be reached. Trying again …",
+	occupied: "The server does not accept another approver now. Trying again …",
 };
 
 /** Shows the state of the channel. */
@@ -52,7 +53,7 @@ part(".ask-help").onclick = () => part(".help").showModal();
 addEventListener("online", () => channel.retry());
 addEventListener("hashchange", () => channel.open(takeToken())); // another link in the same tab
 
-listen(requests, part(".help"));
+listen(requests, part(".help"), switchable(part(".shortcuts input")));
 const token = takeToken(); // first, to remove it from the URL
 await setClock(); // before deadlines are shown
 channel.open(token);

@@ -3,6 +3,7 @@
 // reach another card.
 
 import { Card } from "./card.js";
+import { byAnother, duration } from "./facts.js";
 import { acceptance, rejection } from "./frame.js";
 import { OUTCOMES } from "./history.js";
 
@@ -14,6 +15,11 @@ const ALL_RESENT = 2_000;
 // An answer within this time before the connection ended may not have arrived.
 const IN_DOUBT = 2_000;
 
+// The outcome for each decision of another approver.
+const OF_ANOTHER = { approved: "approved", rejected: "declined", failed: "failed" };
+
+const nameOf = ({ server, tool }) => (server ? `${server}.${tool}` : tool);
+
 export class RequestList {
 	#list;
 	#cards = new Map(); // the waiting ones, by request id
@@ -22,6 +28,7 @@ export class RequestList {
 	#history;
 	#send;
 	#counted;
+	#notifier;
 	#sweeping; // a timer
 	#views = new IntersectionObserver((entries) => {
 		for (const { target, isIntersecting } of entries) this.#cardOf(target).inView = isIntersecting;
@@ -34,7 +41,8 @@ export class RequestList {
 	});
 
 	/** send(frame) returns whether it was sent; counted(count, news) is called when the count changes. */
-	constructor(list, history, send, counted) {
+	constructor(list, history, send, counted, notifier) {
+		this.#notifier = notifier;
 		this.#list = list;
 		this.#history = history;
 		this.#send = send;
@@ -48,9 +56,9 @@ export class RequestList {
 			case "approve":
 				return this.#offered(params);
 			case "withdrawn":
-				return this.#withdrawn(params.id);
+				return this.#withdrawn(params);
 			case "refused":
-				this.#history.correct(params.id, "refused", params.reason);
+				this.#refused(params);
 		}
 	}
 
@@ -104,25 +112,47 @@ export class RequestList {
 		this.#list.append(card.element); // at the end, so that no other card moves
 		this.#views.observe(card.element);
 		this.#ends.observe(card.endMark);
-		this.#count(`New request: ${request.server}.${request.tool}`);
+		this.#count(`New request: ${nameOf(request)}`);
+		this.#notifier.announce(request, this.#cards.size);
 	}
 
-	#withdrawn(id) {
-		const card = this.#cards.get(id);
-		if (!card) return;
-		if (card.tick()) this.#end(card, "withdrawn", "Nobody waits for an answer any more.");
+	#withdrawn(end) {
+		const card = this.#cards.get(end.id);
+		if (!card) this.#endedBefore(end);
+		else if (end.decision) this.#end(card, OF_ANOTHER[end.decision] ?? "failed", byAnother(end));
+		else if (card.tick()) this.#end(card, "withdrawn", "The call no longer waits for an answer.");
 		else this.#expired(card);
 	}
 
-	#expired(card) {
-		this.#end(card, "expired", "Nobody answered in time.");
+	/** Handles a decision of another approver that arrives after the end of the card. */
+	#endedBefore(end) {
+		if (!end.decision) return;
+		switch (this.#history.outcomeOf(end.id)) {
+			case "accepted":
+			case "rejected": // this page was too late
+				this.#history.correct(end.id, "refused", byAnother(end));
+				break;
+			case "withdrawn":
+				this.#history.correct(end.id, OF_ANOTHER[end.decision] ?? "failed", byAnother(end));
+		}
 	}
 
-	#decide(card, approved, reason) {
-		const frame = approved ? acceptance(card.request) : rejection(card.request, reason);
+	/** Handles the notification that the server has ignored an answer. */
+	#refused(end) {
+		const known = this.#history.outcomeOf(end.id) === "refused"; // with the decision that counts
+		if (end.decision) this.#history.correct(end.id, "refused", byAnother(end));
+		else if (!known) this.#history.correct(end.id, "refused", end.reason);
+	}
+
+	#expired(card) {
+		this.#end(card, "expired", "There was no answer in time.");
+	}
+
+	#decide(card, approved, reason, remember) {
+		const frame = approved ? acceptance(card.request, remember) : rejection(card.request, reason);
 		if (!this.#send(frame)) return;
 		if (card.isSelected) document.getElementById("waiting").focus();
-		this.#end(card, approved ? "accepted" : "rejected", reason);
+		this.#end(card, approved ? "accepted" : "rejected", remember > 0 ? `Also equal calls for ${duration(remember)}.` : reason);
 	}
 
 	#end(card, outcome, why) {
@@ -131,7 +161,8 @@ export class RequestList {
 		card.end(`${OUTCOMES[outcome]}. ${why}`);
 		if (card.isSelected) this.#ended.add(card);
 		else this.#remove(card);
-		this.#count(`${OUTCOMES[outcome]}: ${card.request.server}.${card.request.tool}`);
+		this.#count(`${OUTCOMES[outcome]}: ${nameOf(card.request)}`);
+		if (this.#cards.size === 0) this.#notifier.clear();
 	}
 
 	#remove(card) {

@@ -30,7 +30,7 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	if err != nil {
 		return err
 	}
-	asking := &approval.Options{Expiry: o.expiry, Logger: h.logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
+	asking := &approval.Options{Expiry: o.expiry, Remember: o.remember, Logger: h.logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
 	if o.journal != "" {
 		if h.journal, err = approval.OpenJournal(o.journal, h.logger); err != nil {
 			return err

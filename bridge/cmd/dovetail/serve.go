@@ -50,7 +50,7 @@ var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 
 type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
-	expiry, reload                                             time.Duration
+	expiry, remember, reload                                   time.Duration
 	open, launch                                               bool
 }
 
@@ -63,6 +63,7 @@ func runServe(ctx context.Context, env *environment, sub *subcommand, line []str
 	flags.StringVar(&o.approve, "approve", "", "how calls are approved: "+strings.Join(approveModes, ", ")+" (default page with -policy or -launch; otherwise no call needs approval)")
 	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers whose tool annotations are believed; * for all")
 	flags.DurationVar(&o.expiry, "expiry", approval.DefaultExpiry, "how long a call waits for approval")
+	flags.DurationVar(&o.remember, "remember", 0, "the longest time for which a yes on the page may be remembered; 0 allows none")
 	flags.StringVar(&o.token, "token", "", "the bearer token of HTTP clients, at least 16 characters; by default it is random and printed")
 	flags.BoolVar(&o.open, "open", false, "serve HTTP clients without a token, at a loopback address only")
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name, each time with approval")
@@ -80,6 +81,8 @@ func runServe(ctx context.Context, env *environment, sub *subcommand, line []str
 		return misuse("-open, -launch and -token are for -http")
 	case o.expiry <= 0:
 		return misuse("-expiry: expected a positive duration")
+	case o.remember < 0:
+		return misuse("-remember: expected a positive duration, or 0")
 	case o.http == "" && (o.approve == "terminal" || o.approve == "channel"):
 		return misuse("-approve %s needs -http", o.approve)
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):

@@ -257,6 +257,8 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 		{[]string{"-open", "-http", "0.0.0.0:0"}, "127.0.0.1"},
 		{[]string{"-open", "-http", ":0"}, "127.0.0.1"},
 		{[]string{"-expiry", "0s"}, "-expiry"},
+		{[]string{"-remember", "-1s"}, "-remember"},
+		{[]string{"-remember", "-1s"}, "-remember"},
 		{[]string{"-journal", p.folder}, "directory"},
 		{[]string{"more"}, "expected: dovetail serve"},
 	} {

@@ -1,0 +1,140 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// maxRemembered is the maximum number of approvals that a guard remembers without Options.Store.
+const maxRemembered = 10_000
+
+// A rememberedApproval is an approval that is also valid for later calls. In Options.Store it has the
+// times of a storedApproval, as other processes have other monotonic clocks.
+type rememberedApproval struct {
+	request string // id of the request that was approved
+	until   time.Time
+}
+
+type storedApproval struct {
+	Request string `json:"request"`
+	Given   int64  `json:"given"` // these times are in Unix milliseconds
+	Until   int64  `json:"until"`
+}
+
+// rememberedKey returns the key of an approval of equal requests. It contains everything that the
+// person has seen, except the time and the number of the request.
+func (g *guard) rememberedKey(r *Request) Digest {
+	subject := r.Subject()
+	return digestOf("dovetail remembered approval 1", g.opts.Name, string(subject[:]), strconv.FormatBool(r.Trusted), r.Rule, r.Reason)
+}
+
+func rememberedStoreKey(key Digest) string { return "approval/remembered/" + key.String() }
+
+// recall returns the id of the request in which a person has approved calls that are equal to r, ""
+// for none. Any error means that the approver is asked.
+func (g *guard) recall(ctx context.Context, r *Request) string {
+	if g.opts.Remember <= 0 {
+		return ""
+	}
+	key := g.rememberedKey(r)
+	if g.opts.Store == nil {
+		return g.grants.recall(key, time.Now())
+	}
+	item, err := g.opts.Store.Get(ctx, rememberedStoreKey(key))
+	if errors.Is(err, store.ErrNotFound) {
+		return ""
+	}
+	var stored storedApproval
+	if err == nil {
+		err = json.Unmarshal(item.Value, &stored)
+	}
+	if err != nil {
+		g.opts.Logger.Warn("a remembered approval could not be read: the approver is asked", "request", r.ID, "error", err)
+		return ""
+	}
+	// Options.Remember may have become shorter since.
+	if time.Now().UnixMilli() >= min(stored.Until, stored.Given+g.opts.Remember.Milliseconds()) {
+		return ""
+	}
+	return stored.Request
+}
+
+// remember keeps the approval of r for some time. If that fails, the approver is asked again.
+func (g *guard) remember(ctx context.Context, r *Request, approved time.Time, howLong time.Duration) {
+	key, until := g.rememberedKey(r), approved.Add(howLong)
+	if g.opts.Store == nil {
+		if !g.grants.remember(key, rememberedApproval{r.ID, until}, time.Now()) {
+			g.opts.Logger.Warn("too many approvals are remembered: this one is not", "request", r.ID)
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := g.storeApproval(ctx, rememberedStoreKey(key), storedApproval{r.ID, approved.UnixMilli(), until.UnixMilli()}, until); err != nil {
+		g.opts.Logger.Warn("an approval could not be remembered", "request", r.ID, "error", err)
+	}
+}
+
+// storeApproval stores an approval. It replaces one that ends earlier.
+func (g *guard) storeApproval(ctx context.Context, key string, a storedApproval, until time.Time) error {
+	value, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	ttl := time.Until(until)
+	if ttl <= 0 {
+		return nil
+	}
+	if _, err = g.opts.Store.Create(ctx, key, value, ttl); !errors.Is(err, store.ErrExists) {
+		return err
+	}
+	item, err := g.opts.Store.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	var earlier storedApproval
+	if json.Unmarshal(item.Value, &earlier) == nil && earlier.Until >= a.Until {
+		return nil
+	}
+	_, err = g.opts.Store.Update(ctx, key, value, item.Revision, ttl)
+	return err
+}
+
+// recall returns the id of the request of a remembered approval that is still valid, "" for none.
+func (s *grants) recall(key Digest, now time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.remembered[key]
+	if ok && !now.Before(r.until) {
+		delete(s.remembered, key)
+		return ""
+	}
+	return r.request
+}
+
+// remember keeps an approval, and reports whether there is room for it.
+func (s *grants) remember(key Digest, r rememberedApproval, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	earlier, exists := s.remembered[key]
+	if exists && !earlier.until.Before(r.until) {
+		return true
+	}
+	if !exists && len(s.remembered) >= maxRemembered {
+		for key, r := range s.remembered {
+			if !now.Before(r.until) {
+				delete(s.remembered, key)
+			}
+		}
+		if len(s.remembered) >= maxRemembered {
+			return false
+		}
+	}
+	s.remembered[key] = r
+	return true
+}
