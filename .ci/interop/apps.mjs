@@ -8,7 +8,7 @@ import { createServer, request } from "node:http";
 import { createInterface } from "node:readline";
 import { eventually, launch, visit } from "./browser.mjs";
 
-const [shop, bridge] = process.argv.slice(2);
+const [shop, dovetail] = process.argv.slice(2);
 await writeFile("mcp.json", JSON.stringify({ mcpServers: { shop: { command: shop, dovetail: { required: true } } } }));
 
 /** Starts a program that serves HTTP. */
@@ -92,7 +92,7 @@ async function showsCart(browser, tool, version) {
 
 const browser = await launch();
 try {
-  for (const [tool, ...command] of [["cart", shop], ["shop__cart", bridge, "-config", "mcp.json"]]) {
+  for (const [tool, ...command] of [["cart", shop], ["shop__cart", dovetail, "serve", "-open", "-config", "mcp.json"]]) {
     const { child, url } = await serve(...command);
     server = url;
     try {

@@ -1,4 +1,4 @@
-// Uses servers from npm through examples/bridge: with bridge/cmd/dovetail over stdio and HTTP,
+// Uses servers from npm through dovetail serve: with the commands of dovetail over stdio and HTTP,
 // with the bridge that dovetail starts itself, in both eras, and with the client of
 // @modelcontextprotocol/client 2.x.
 import assert from "node:assert/strict";
@@ -13,7 +13,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
 const config = process.argv[2];
 const work = import.meta.dirname;
-const bridge = [join(work, "bridge"), "-config", config];
+const bridge = [join(work, "dovetail"), "serve", "-config", config];
 const VERSIONS = { modern: "2026-07-28", legacy: "2025-11-25" };
 const SERVERS = ["everything", "files", "memory", "thinking", "remote"];
 const file = join(process.env.BRIDGE_FILES, "bread.txt");
@@ -118,18 +118,21 @@ async function look(where, era, args) {
 
 /** Starts the bridge over HTTP; returns its address and a function that stops it. */
 async function serve() {
-  const child = spawn(bridge[0], [...bridge.slice(1), "-http", "127.0.0.1:0"], { stdio: ["ignore", "inherit", "pipe"] });
+  const child = spawn(bridge[0], [...bridge.slice(1), "-http", "127.0.0.1:0", "-open"], { stdio: ["ignore", "inherit", "pipe"] });
   const exit = once(child, "exit");
-  const [said] = await Promise.race([
-    once(createInterface(child.stderr), "line"),
-    exit.then(([code]) => assert.fail(`the bridge has ended with ${code}`)),
-  ]);
+  let url, said = "";
+  for await (const line of createInterface(child.stderr)) {
+    said += `${line}\n`;
+    if ((url = /^serving +(http:\S+\/mcp)/.exec(line)?.[1])) break;
+  }
+  assert.ok(url, `the bridge has ended: ${said}`);
+  child.stderr.resume();
   const end = async () => {
     child.kill("SIGTERM");
     const [code, signal] = await exit;
     assert.equal(code, 0, `the bridge has ended with ${code ?? signal}`);
   };
-  return { url: /http:\S+\/mcp/.exec(said)[0], end };
+  return { url, end };
 }
 
 /** Questions to a client and its answers. */

@@ -9,11 +9,12 @@ const digest = (text) => createHash("sha256").update(text).digest("hex");
 
 /** Checks the content of the card. */
 async function saysAll(card, program) {
-  const fact = (name) => card.locator(`[data-of="${name}"]`).textContent();
+  const fact = (name) => card.locator(`[data-of="${name}"]`).first().textContent();
   assert.equal(await fact("server"), "files");
   assert.equal(await fact("tool"), "write_file");
-  assert.equal(await fact("caller"), "caller");
-  assert.match(await fact("launch"), /^npx -y @modelcontextprotocol\/server-filesystem@[\d.]+ \$\{GATEWAY_FILES\S*\} sha256:[0-9a-f]{64}$/);
+  assert.equal(await fact("caller"), "client");
+  assert.match(await fact("launch"), /^npx -y @modelcontextprotocol\/server-filesystem@[\d.]+ \$\{GATEWAY_FILES\S*\}$/);
+  assert.match(await fact("launchDigest"), /^sha256:[0-9a-f]{64}$/);
   assert.match(await fact("toolDigest"), /^[0-9a-f]{64}$/);
   const shown = await card.locator(".arguments").textContent();
   assert.ok(shown.includes(program.folder) && shown.includes("9007199254740993") && !shown.includes("\u202e"), shown);

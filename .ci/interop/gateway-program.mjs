@@ -1,4 +1,4 @@
-// A process of examples/gateway with its servers and its journal.
+// A process of dovetail serve with its servers and its journal.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,9 +20,9 @@ export class Program {
   static async start(options = {}, folder = mkdtempSync(join(work, "files-"))) {
     const program = Object.assign(new Program(), { folder, journal: join(folder, "journal.jsonl") });
     writeFileSync(sent, "");
-    const flags = { config: "mcp.json", policy: "policy.json", addr: "127.0.0.1:0", journal: program.journal, ...options };
+    const flags = { config: "mcp.json", policy: "policy.json", http: "127.0.0.1:0", journal: program.journal, ...options };
     const env = { ...process.env, GATEWAY_FILES: folder, GATEWAY_MEMORY: join(folder, "memory.jsonl") };
-    program.#child = spawn(join(work, "gateway"), Object.entries(flags).map(([name, value]) => `-${name}=${value}`), {
+    program.#child = spawn(join(work, "dovetail"), ["serve", ...Object.entries(flags).map(([name, value]) => `-${name}=${value}`)], {
       cwd: work, env, stdio: ["ignore", "ignore", "pipe"],
     });
     program.#ended = once(program.#child, "exit");
@@ -42,7 +42,7 @@ export class Program {
   #hear(line) {
     this.said += `${line}\n`;
     this.url ??= /^serving .*(http:\/\/[\d.:]+)\/mcp/.exec(line)?.[1];
-    this.token ??= /^callers .*Bearer (\w+)/.exec(line)?.[1];
+    this.token ??= /^clients .*Bearer (\w+)/.exec(line)?.[1];
     this.link ??= /^approve +(\S+)/.exec(line)?.[1];
   }
 
@@ -75,9 +75,9 @@ export class Program {
 
   /** The journal's events, once it has been verified. */
   async verified() {
-    const { stderr } = await promisify(execFile)(join(work, "gateway"), ["-verify", this.journal]);
-    assert.match(stderr, /is valid/);
-    assert.doesNotMatch(stderr, /without an outcome|incomplete last entry/);
+    const { stdout } = await promisify(execFile)(join(work, "dovetail"), ["journal", "verify", this.journal]);
+    assert.match(stdout, /is valid/);
+    assert.doesNotMatch(stdout, /without an outcome|incomplete last entry/);
     return this.events();
   }
 
@@ -108,12 +108,12 @@ export class Program {
 /** The endpoints for calls; each function returns the response, {ok, text}. */
 export const WAYS = {
   async mcp(program, server, tool, json, signal) {
-    const args = ["-timeout", "60s", "-header", `Authorization: Bearer ${program.token}`, "call", `${server}__${tool}`, json, `${program.url}/mcp`];
+    const args = ["-timeout", "60s", "-header", `Authorization: Bearer ${program.token}`, "call", `${program.url}/mcp`, `${server}__${tool}`, json];
     try {
       const { stdout } = await promisify(execFile)(join(work, "dovetail"), args, { signal });
       return { ok: true, text: stdout };
     } catch (error) {
-      if (error.code !== 1 && error.code !== 2) throw error;
+      if (![1, 2, 4].includes(error.code)) throw error;
       return { ok: false, text: error.stdout + error.stderr };
     }
   },

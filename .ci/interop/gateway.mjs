@@ -1,4 +1,4 @@
-// Drives examples/gateway with a person in a browser: see .ci/gateway.
+// Drives dovetail serve with a person in a browser: see .ci/gateway.
 import assert from "node:assert/strict";
 import { launch, visit } from "./browser.mjs";
 import { Program } from "./gateway-program.mjs";

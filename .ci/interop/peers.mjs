@@ -1,5 +1,5 @@
-// Uses servers with faults through examples/bridge, the Playwright MCP server directly and through
-// examples/bridge, and servers of this module through programs of others: mcp-remote, MCP Inspector
+// Uses servers with faults through dovetail serve, the Playwright MCP server directly and through
+// dovetail serve, and servers of this module through programs of others: mcp-remote, MCP Inspector
 // and supergateway.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -108,7 +108,7 @@ async function faults() {
   }
   const config = join(work, "faults.json");
   writeFileSync(config, JSON.stringify({ mcpServers }));
-  const { url, end } = await serve(join(work, "bridge"), "-config", config, "-http", "127.0.0.1:0");
+  const { url, end } = await serve(join(work, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
   try {
     for (const era of ERAS) {
       await check(`faults, ${era}: the first list has all tools`, () => {
@@ -116,7 +116,7 @@ async function faults() {
       });
       for (const [fault, want] of Object.entries(FAULTS)) {
         await check(`faults, ${era}: ${fault}`, () => {
-          const args = ["-era", era, "-timeout", "20s", "call", `${fault}__look`, url];
+          const args = ["-era", era, "-timeout", "20s", "call", url, `${fault}__look`];
           if (want !== "fails") {
             assert.equal(text(dovetail(...args)), want);
             return;
@@ -147,7 +147,7 @@ async function browser() {
   };
   const config = join(work, "browser.json");
   writeFileSync(config, JSON.stringify({ mcpServers: { browser: server } }));
-  const { url, end } = await serve(join(work, "bridge"), "-config", config, "-http", "127.0.0.1:0");
+  const { url, end } = await serve(join(work, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
 
   const use = (where, prefix, ...args) =>
     check(where, async () => {
@@ -224,7 +224,7 @@ async function proxy() {
     child.stdout.resume();
     for (const client of ["first", "second", "third"]) {
       await check(`supergateway: the ${client} client`, () => {
-        const result = dovetail("-era", "legacy", "call", "test_simple_text", `http://127.0.0.1:${port}/sse`);
+        const result = dovetail("-era", "legacy", "call", `http://127.0.0.1:${port}/sse`, "test_simple_text");
         assert.match(text(result), /simple text/);
       });
     }

@@ -25,7 +25,11 @@ type cursor struct {
 }
 
 func (c cursor) fail(format string, args ...any) {
-	if p := c.parser; p != nil && len(p.errs) < maxReports {
+	p := c.parser
+	if p == nil {
+		return
+	}
+	if p.failures++; len(p.errs) < maxReports {
 		p.errs = append(p.errs, p.file.newError(c.at, c.server, c.field, fmt.Sprintf(format, args...), nil))
 	}
 }

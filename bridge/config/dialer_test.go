@@ -157,7 +157,7 @@ func TestCallTimeoutOfTheFile(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer web.Close()
-	for _, server := range []string{`{"url":%q,"timeout":20}`, `{"url":%q,"timeout":60000,"dovetail":{"callTimeout":"20ms"}}`} {
+	for _, server := range []string{`{"url":%q,"timeout":"20ms"}`, `{"url":%q,"timeout":60000,"dovetail":{"callTimeout":"20ms"}}`} {
 		conn := dial(t, resolve(t, fmt.Sprintf(server, web.URL), nil), nil)
 		began := time.Now()
 		if _, err := conn.Call(t.Context(), "initialize", jsonrpc.Raw(`{}`)); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {

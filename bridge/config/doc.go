@@ -29,7 +29,7 @@
 //	headers, http_headers, httpHeaders         of each HTTP request
 //	type, transport, transportType, protocol   stdio, http, sse, ws
 //	disabled, enabled
-//	timeout                                    of a call: milliseconds, or "30s"
+//	timeout                                    of a call: milliseconds, at least 1000, or "30s"
 //	includeTools, allowedTools, enabledTools, enabled_tools    the only tools to offer
 //	excludeTools, disabledTools, disabled_tools
 //	dovetail                                   Options, which no other host reads
@@ -37,6 +37,9 @@
 // Names are compared exactly. A name that differs from one of these only in case is an error.
 // Other unknown members are kept and reported as a [Warning]; inside "dovetail" they are
 // errors.
+//
+// A name that is no alias of a bridge gets one; see [Parse]. A mistake in the entry of a server
+// disables that server only: [Load] and [Parse] then return the file and the error.
 //
 // Without a type, a server with a command runs as a child process. The transport of a URL is
 // WebSocket if its scheme is ws or wss, HTTP+SSE if the last segment of its path is "sse", and

@@ -35,13 +35,15 @@ const (
 type File struct {
 	// Name is the path of the file. Relative paths in the file are relative to its folder.
 	Name string
-	// Servers are the servers in the order of the file, disabled ones included.
+	// Servers are the servers in the order of the file, disabled ones included. Servers with
+	// mistakes are left out; see [Parse].
 	Servers []*Server
 	// Inputs are the questions that ${input:ID} refers to.
 	Inputs []*Input
 	// Extra are the other members of the file.
 	Extra map[string]json.RawMessage
-	// Warnings are about members without effect. There are at most 64.
+	// Warnings are about members without effect, and about names that are no aliases. There are at most
+	// 64.
 	Warnings []Warning
 
 	text []byte // without the byte order mark

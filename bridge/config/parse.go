@@ -14,7 +14,12 @@ import (
 // Parse parses the content of a configuration file of at most [MaxFile] bytes and
 // [MaxServers] servers. name is the path of the file, for errors and relative paths.
 //
-// The error joins an *[Error] for each mistake.
+// The error joins an *[Error] for each mistake. If all mistakes are in the entries of servers, the
+// file is returned with the error, and with the other servers. Otherwise the file is nil.
+//
+// The alias of a server is its name in the file. A name that is no alias gets one that consists of
+// its permitted characters, and a [Warning]: "Sequential Thinking" becomes Sequential-Thinking, and
+// my__srv becomes my_srv. If another server has that alias, a digest of the name follows it.
 func Parse(data []byte, name string) (*File, error) {
 	if len(data) > MaxFile {
 		return nil, &Error{File: name, Message: fmt.Sprintf("a configuration has at most %d bytes", MaxFile)}
@@ -32,10 +37,10 @@ func Parse(data []byte, name string) (*File, error) {
 	if len(p.errs) == maxReports {
 		p.errs = append(p.errs, fmt.Errorf("%s: only the first %d errors are reported", name, maxReports))
 	}
-	if len(p.errs) > 0 {
+	if p.failures > p.serverFailures {
 		return nil, errors.Join(p.errs...)
 	}
-	return f, nil
+	return f, errors.Join(p.errs...)
 }
 
 // A parser reads one file.
@@ -43,6 +48,11 @@ type parser struct {
 	file   *File
 	prefix string // of the servers' paths in warnings: "servers." or ""
 	errs   []error
+
+	failures       int             // all errors, also those that errs does not contain
+	serverFailures int             // those in entries of servers
+	names          map[string]bool // the names of servers that are aliases
+	aliases        map[string]bool // the aliases so far
 }
 
 // wrapperNames are the members of a file whose servers are in one of its members.
@@ -105,6 +115,11 @@ func (p *parser) bare(c cursor, members []member) {
 
 // table reads servers that are members of an object.
 func (p *parser) table(members []member) {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.name
+	}
+	p.reserve(names)
 	for _, m := range members {
 		if !p.server(m.name, m.key, m.cursor, false) {
 			return
@@ -114,6 +129,13 @@ func (p *parser) table(members []member) {
 
 // list reads servers that are elements of an array.
 func (p *parser) list(c cursor) {
+	var names []string
+	for element := range c.elements("an array of servers") {
+		if members, err := jsonscan.ReadObject(element.raw); err == nil && jsonscan.KindOf(members.Get("name")) == jsonscan.String {
+			names = append(names, jsonscan.Unquote(members.Get("name")))
+		}
+	}
+	p.reserve(names)
 	for element := range c.elements("an array of servers") {
 		members, err := jsonscan.ReadObject(element.raw)
 		switch name := members.Get("name"); {
@@ -128,25 +150,47 @@ func (p *parser) list(c cursor) {
 	}
 }
 
+// reserve notes which names are aliases, so that no other server gets them.
+func (p *parser) reserve(names []string) {
+	p.names, p.aliases = make(map[string]bool), make(map[string]bool)
+	for _, name := range names {
+		if bridge.CheckAlias(name) == nil {
+			p.names[name] = true
+		}
+	}
+}
+
 // server reads one server. hasName says that the object may have a member "name". server
 // returns false if there are too many servers.
-func (p *parser) server(alias string, key, value cursor, hasName bool) bool {
+func (p *parser) server(name string, key, value cursor, hasName bool) bool {
 	f := p.file
-	if len(f.Servers) == MaxServers {
+	if len(p.aliases) == MaxServers {
 		key.fail("expected at most %d servers", MaxServers)
 		return false
 	}
+	before := p.failures
+	alias := p.alias(name)
 	switch err := bridge.CheckAlias(alias); {
 	case err != nil:
 		key.field = ""
 		key.fail("%v", err)
-	case f.Server(alias) != nil:
+	case p.aliases[alias]:
 		key.fail("a second server with the alias %q", alias)
 	default:
+		p.aliases[alias] = true
 		value.server, value.field = alias, ""
 		key.server, key.field = alias, ""
-		f.Servers = append(f.Servers, readServer(key, value, hasName))
+		s := readServer(key, value, hasName)
+		s.Name = name
+		if alias != name {
+			key.field = "name"
+			key.warn("is %.100q: the alias is %s", name, alias)
+		}
+		if p.failures == before {
+			f.Servers = append(f.Servers, s)
+		}
 	}
+	p.serverFailures += p.failures - before
 	return true
 }
 

@@ -28,8 +28,10 @@ const (
 // A Server is one server of a file, with variables unexpanded. It may contain secrets that are
 // written in the file; it prints as its alias and type only.
 type Server struct {
-	// Alias identifies the server; see [bridge.CheckAlias].
+	// Alias identifies the server; see [bridge.CheckAlias] and [Parse].
 	Alias string
+	// Name is the name of the server in the file.
+	Name string
 	// Type is the type in the file, or the one that follows from the command or URL.
 	Type Type
 	// Command is the program of a [Stdio] server, Args are its arguments.
@@ -83,7 +85,7 @@ func typeOf(text string) Type {
 	return HTTP
 }
 
-// shortTimeout is the limit below which a timeout without a unit was probably meant in seconds.
+// shortTimeout is the least timeout without a unit. A shorter one was probably meant in seconds.
 const shortTimeout = time.Second
 
 // serverKeys maps the names of a server's members to their standard names.
@@ -157,8 +159,8 @@ func (g serverMembers) fields(s *Server) {
 func (g serverMembers) options(o *Options) {
 	g["dovetail"].options(o)
 	timeout := g["timeout"].duration()
-	if g["timeout"].kind() == jsonscan.Number && 0 < timeout && timeout < shortTimeout {
-		g["timeout"].warn("is %v, since numbers are milliseconds", timeout)
+	if m := g["timeout"]; m.kind() == jsonscan.Number && 0 < timeout && timeout < shortTimeout {
+		m.fail(`a number is milliseconds, and %s is %v: expected at least 1000, or a unit such as "%ss"`, m.raw, timeout, m.raw)
 	}
 	o.CallTimeout = cmp.Or(o.CallTimeout, timeout)
 	allow := g["allow"].texts()

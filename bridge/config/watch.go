@@ -19,7 +19,8 @@ const clockPrecision = 2 * time.Second
 // [DefaultInterval] if interval is 0: notifications of the operating system miss some of the
 // ways in which editors and containers replace files.
 //
-// If the file cannot be read or is not valid, changed gets the error, and Watch continues. An
+// If the file cannot be read or is not valid, changed gets the error, and Watch continues. If only
+// entries of servers are not valid, changed also gets the file with the other servers; see [Parse]. An
 // error after a valid content is reported only if the next check finds the same, since a
 // program may be writing the file. Files that the configuration refers to are not watched.
 //

@@ -3,8 +3,8 @@ module github.com/dovetail-go/dovetail/examples/observe
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
-	github.com/dovetail-go/dovetail/mcp/otelmcp v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
+	github.com/dovetail-go/dovetail/mcp/otelmcp v0.1.0
 	github.com/prometheus/client_golang v1.24.1
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0

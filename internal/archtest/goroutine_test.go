@@ -77,9 +77,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/task/run.go":                 "runs a task, Engine.Stop waits for it; keeps its lease, the run waits for that",
 		"internal/era/forward/inflight.go":     "sends notifications to a caller, the run of the call waits for it; a call that may outlast a run, Session.Close waits for it",
 		"internal/era/forward/rounds.go":       "ends a call that waited too long for its caller; stopped when the call is resumed or ends",
-		"bridge/cmd/dovetail/session.go":       "reads standard input, which nothing can interrupt; it lasts as long as the process",
 		"examples/longjob/main.go":             "the web server; run waits for it",
-		"examples/bridge/main.go":              "follows the configuration; run waits for it",
 		"internal/conformance/proxied/main.go": "the web server; serve waits for it",
 		"internal/killbench/kill.go":           "calls at a server that is killed, and at the others; each kill and each round waits for them",
 		"internal/killbench/bridge.go":         "reads the output of the bridge; ends with the process",
@@ -110,7 +108,6 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/process/jobs.go":               "follows each job; Jobs.Close waits for it",
 		"internal/httpfixture/main.go":         "the web server, for which run waits; and approval requests, for which execute waits",
 		"examples/oauth/main.go":               "the web server; its stop waits for it",
-		"examples/gateway/main.go":             "the web server; run waits for it",
 	})
 }
 

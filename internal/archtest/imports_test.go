@@ -150,15 +150,12 @@ internal/transporttests:  transport internal/httpclient transport/sse transport/
 
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
-examples/bridge:          mcp transport/stdio transport/streamable server bridge bridge/config net/http
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/longjob:         mcp transport/streamable server client net/http os/exec golang.org/x/term
 examples/oauth:           mcp transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
 examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
-bridge/cmd/dovetail:      jsonrpc schema mcp transport transport/stdio transport/oauth transport/streamable transport/sse transport/ws transport/httptransport server client bridge bridge/config internal/peertext net/http os/exec golang.org/x/term
 
-examples/gateway:         mcp transport/streamable server policy approval approval/channel approval/page bridge bridge/config bridge/gateway bridge/toolserver net/http
 bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/streamable server server/process server/shell server/workspace
                           policy approval bridge bridge/config bridge/control bridge/gateway internal/peertext net/http os/exec
 
@@ -177,7 +174,7 @@ internal/conformance/features: jsonrpc schema mcp transport transport/store tran
 internal/conformance/everything: internal/conformance/features transport/stdio transport/store
 internal/conformance:     os/exec
 internal/conformance/client: mcp transport/oauth transport/streamable client client/skills net/http
-# Kills servers behind examples/bridge.
+# Kills servers behind dovetail serve.
 internal/killbench:       jsonrpc mcp transport/streamable client os/exec
 internal/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http
 

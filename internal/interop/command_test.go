@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,7 +40,7 @@ func TestCommand(t *testing.T) {
 				} {
 					ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
 					defer cancel()
-					out, err := exec.CommandContext(ctx, dovetail, append(look.args, web.URL)...).CombinedOutput()
+					out, err := exec.CommandContext(ctx, dovetail, slices.Insert(slices.Clone(look.args), 1, web.URL)...).CombinedOutput()
 					if err != nil || !strings.Contains(string(out), look.says) {
 						t.Errorf("dovetail %q: %v\n%s", look.args, err, out)
 					}

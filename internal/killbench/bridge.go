@@ -15,17 +15,17 @@ import (
 	"syscall"
 )
 
-// A bridge is a process of examples/bridge.
+// A bridge is a process of dovetail serve.
 type bridge struct {
 	cmd *exec.Cmd
 	url string
 }
 
-var servingLine = regexp.MustCompile(`^serving (http://[0-9.:]+/mcp)`)
+var servingLine = regexp.MustCompile(`^serving +(http://[0-9.:]+/mcp)`)
 
 // startBridge starts a bridge over HTTP and waits until it prints its address.
 func startBridge(ctx context.Context, program, config string) (*bridge, error) {
-	cmd := exec.CommandContext(ctx, program, "-config", config, "-http", "127.0.0.1:0")
+	cmd := exec.CommandContext(ctx, program, "serve", "-config", config, "-http", "127.0.0.1:0", "-open")
 	stderr, w, err := os.Pipe() // not StderrPipe, which a server that outlives the bridge would keep open
 	if err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
-// Killbench kills servers behind examples/bridge during calls, and measures the effect on the
+// Killbench kills servers behind dovetail serve during calls, and measures the effect on the
 // callers of that server and of the other servers. .ci/bridge runs it on Linux:
 //
-//	killbench -bridge PROGRAM -config mcp.json
+//	killbench -dovetail PROGRAM -config mcp.json
 //
 // Calls at other servers must all succeed, in about the same time as before. Calls at the
 // killed server must fail quickly, with an error that programs can recognize, and succeed
@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	program := flag.String("bridge", "", "the `program` of the bridge")
+	program := flag.String("dovetail", "", "the `program` dovetail")
 	config := flag.String("config", "", "its configuration `file`")
 	kills := flag.Int("kills", 20, "how many servers to kill")
 	flag.Parse()

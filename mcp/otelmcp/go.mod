@@ -3,7 +3,7 @@ module github.com/dovetail-go/dovetail/mcp/otelmcp
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0

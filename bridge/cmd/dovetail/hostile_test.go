@@ -72,7 +72,7 @@ func serveHostile(path string) {
 
 // Whatever a server sends, standard output and standard error have visible characters only.
 func TestHostileServerIsShownPlainly(t *testing.T) {
-	const typed = "info\ntools\nresources\ntemplates\nprompts\ncall a\ncall evil__a\nread a:b\nprompt p\ncomplete prompt p x y\nlisten\nping\n\x1b[2J\n"
+	const typed = "info\ntools\nresources\ntemplates\nprompts\ncall a\ncall evil__a\nread a:b\nprompt p\ncomplete prompt p x y\nwatch\nping\n\x1b[2J\n"
 	self := child(t)[1]
 	t.Setenv(asServer, "") // the child is another server
 	texts := testsuites.HostileText(t)

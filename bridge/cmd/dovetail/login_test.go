@@ -128,7 +128,7 @@ func TestLogIn(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, line := range [][]string{{"-login", "tools", "--", "x"}, {"-login", "-config", "x", "tools"}, {"-login", "tools", "ws://127.0.0.1/"}, {"logout", "--", "x"}, {"-config", "x", "logout"}} {
+	for _, line := range [][]string{{"-login", "tools", "--", "x"}, {"-login", "tools", "ws://127.0.0.1/"}, {"logout", "--", "x"}} {
 		if _, err := try(&quickPerson{}, line...); err == nil || !strings.Contains(err.Error(), "a login is for") {
 			t.Errorf("%q: %v", line, err)
 		}
@@ -176,7 +176,7 @@ func TestLogOut(t *testing.T) {
 	tools(1)
 	for want, line := range map[string][]string{
 		"exclude each other":   {"-login", "logout", server.resource},
-		"expected: logout URL": {"logout", "now", server.resource},
+		"expected: logout URL": {"logout", server.resource, "now"},
 	} {
 		if _, _, err := try(line...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", line, err)

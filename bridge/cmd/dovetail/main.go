@@ -1,36 +1,11 @@
-// Dovetail is a command line client for any MCP server:
+// Dovetail operates MCP servers from the command line: it uses them, checks them, offers them
+// to clients, and helps to develop them.
 //
-//	dovetail [flags] VERB [ARGS] TARGET
+//	dovetail help
+//	dovetail help COMMAND
 //
-// TARGET is the URL of a server (http, https, ws or wss), or -- and a command that
-// serves its standard streams. With a configuration file,
-//
-//	dovetail -config mcp.json [flags] VERB [ARGS]
-//
-// connects to all servers of the file, whose tools are named alias__tool. The verbs are
-//
-//	info                                  name, version and capabilities of the server
-//	tools | resources | templates | prompts | skills
-//	call NAME [JSON]                      call a tool
-//	read URI                              read a resource
-//	prompt NAME [JSON]                    get a prompt
-//	complete prompt NAME ARG VALUE        complete a prompt's argument
-//	complete resource TEMPLATE ARG VALUE  complete a template's variable
-//	listen [URI…]                         show changes until interrupted
-//	ping                                  check that the server responds
-//	session                               read verbs from standard input, one per line
-//	logout                                delete the token of a login, and revoke it
-//
-// With -login, the program obtains an access token for a server at an http URL: it opens a
-// browser for the login and stores the token, encrypted, for later runs. logout ends that login.
-//
-// In a session, listen returns at once and wait prints the next change. A line that begins
-// with # is a comment. The lines after a call answer the questions of the server. Without a
-// session, the user answers at the terminal; without a terminal, questions are declined.
-//
-// Standard output is one JSON document, with all pages of a list merged; for listen it is
-// one line per change. Standard error shows progress and errors. The exit status is 0, or 2
-// if a tool reported an error, or 1 for any other error.
+// Standard output has results, standard error has progress, questions and errors. The exit
+// status is one of those in [exitStatus].
 package main
 
 import (
@@ -44,162 +19,248 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	var status exitStatus
-	switch {
-	case errors.As(err, &status):
-		stop()
-		os.Exit(int(status))
-	case err != nil:
+	stop()
+	if err != nil {
 		printError(peertext.Screen(os.Stderr), err)
-		stop()
-		os.Exit(1)
 	}
+	os.Exit(int(statusOf(err)))
+}
+
+// An exitStatus is an exit status. As an error it ends the program without a message.
+type exitStatus int
+
+const (
+	succeeded   exitStatus = 0
+	failed      exitStatus = 1
+	checkFailed exitStatus = 2 // a tool reported an error, or a check found a problem
+	misused     exitStatus = 3 // the command line is wrong
+	unreachable exitStatus = 4 // the server cannot be started or reached
+	needsLogin  exitStatus = 5 // the server demands a login
+)
+
+// toolFailed is the status after a tool error, which is printed as a result.
+const toolFailed = checkFailed
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// A usageError says what is wrong in the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func misuse(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// An unreachableError is why no session could be opened.
+type unreachableError struct{ cause error }
+
+func (e *unreachableError) Error() string { return e.cause.Error() }
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+func statusOf(err error) exitStatus {
+	var status exitStatus
+	answer, answered := errors.AsType[*httptransport.StatusError](err)
+	switch {
+	case err == nil:
+		return succeeded
+	case errors.As(err, &status):
+		return status
+	case errors.As(err, new(*usageError)):
+		return misused
+	case answered && answer.Status == 401:
+		return needsLogin
+	case errors.As(err, new(*unreachableError)), errors.Is(err, transport.ErrNotReached):
+		return unreachable
+	}
+	return failed
 }
 
 // maxError is how much of an error is printed, in bytes.
 const maxError = 4 << 10
 
 // printError prints an error, which may contain text of a server. Each line begins with the name
-// of the program.
+// of the program. An exit status has no message.
 func printError(w io.Writer, err error) {
+	if errors.As(err, new(exitStatus)) {
+		return
+	}
 	for line := range strings.Lines(peertext.Cut(err.Error(), maxError)) {
 		fmt.Fprintln(w, "dovetail:", strings.TrimSuffix(line, "\n"))
 	}
 }
 
-// An exitStatus ends the program without a message.
-type exitStatus int
-
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
-
-// toolFailed is the status after a tool error, which is printed as a result.
-const toolFailed exitStatus = 2
-
-// A command is a parsed command line.
-type command struct {
-	verb    string
-	args    []string
-	target  target
-	era     client.Era
-	timeout time.Duration
-	verbose bool
+// An environment is what a command reads from and writes to. What is written to stdout and
+// stderr is escaped. terminal is standard error as it is.
+type environment struct {
+	stdin    io.Reader
+	stdout   io.Writer
+	stderr   io.Writer
+	terminal io.Writer
+	raw      io.Writer // standard output as it is
 }
 
-// eras are the values of the flag -era.
-var eras = [...]struct {
-	name string
-	era  client.Era
-}{{"auto", client.Auto}, {"modern", client.Modern}, {"legacy", client.Legacy}}
-
-func parseCommand(line []string, stderr io.Writer) (*command, error) {
-	c := &command{}
-	flags := flag.NewFlagSet("dovetail", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: dovetail [flags] VERB [ARGS] URL")
-		fmt.Fprintln(stderr, "       dovetail [flags] VERB [ARGS] -- COMMAND [ARG…]")
-		fmt.Fprintln(stderr, "       dovetail [flags] -config FILE VERB [ARGS]")
-		fmt.Fprintln(stderr, "verbs:", strings.Join(verbNames(), " "), sessionVerb, logoutVerb)
-		flags.PrintDefaults()
-	}
-	era := flags.String("era", "auto", "protocol era: auto, modern or legacy")
-	flags.DurationVar(&c.timeout, "timeout", time.Minute, "bound on the whole command, of a session on each line; listen ends with it")
-	flags.BoolVar(&c.verbose, "verbose", false, "show every message on standard error")
-	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
-	flags.BoolVar(&c.target.login, "login", false, "log in at the server with a browser, if it demands that")
-	flags.StringVar(&c.target.config, "config", "", "look at all servers of this `file`, as one")
-	if err := flags.Parse(line); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil, exitStatus(0)
-		}
-		return nil, exitStatus(1)
-	}
-	known := false
-	for _, e := range eras {
-		if e.name == *era {
-			c.era, known = e.era, true
-		}
-	}
-	if !known {
-		return nil, fmt.Errorf("-era %q: expected auto, modern or legacy", *era)
-	}
-	rest := flags.Args()
-	if len(rest) == 0 {
-		flags.Usage()
-		return nil, exitStatus(1)
-	}
-	c.verb, rest = rest[0], rest[1:]
-	if all := append(verbNames(), sessionVerb, logoutVerb); !slices.Contains(all, c.verb) {
-		return nil, fmt.Errorf("unknown verb %q: expected one of %s", c.verb, strings.Join(all, ", "))
-	}
-	var err error
-	c.args, err = c.target.take(rest)
-	return c, err
+// A subcommand is a command of the program.
+type subcommand struct {
+	name  string
+	args  string // what follows the name
+	short string // one line
+	long  string // the rest of the help
+	run   func(ctx context.Context, env *environment, c *subcommand, line []string) error
 }
 
-// run runs one command line. Everything that it writes to stdout and the terminal of standard error
-// is escaped; a progress bar escapes its text itself.
+// A group is a heading of the help.
+type group struct {
+	title    string
+	commands []*subcommand
+}
+
+func groups() []group {
+	return []group{
+		{"Use a server", clientCommands()},
+		{"Offer servers", []*subcommand{serveCommand, relayCommand, addCommand, removeCommand, listCommand}},
+		{"Develop a server", []*subcommand{devCommand, doctorCommand, recordCommand, replayCommand, genCommand, packCommand}},
+		{"Keep watch", []*subcommand{pinsCommand, journalCommand}},
+	}
+}
+
+// commands returns all commands by name.
+func commands() map[string]*subcommand {
+	all := make(map[string]*subcommand)
+	for _, g := range groups() {
+		for _, c := range g.commands {
+			all[c.name] = c
+		}
+	}
+	return all
+}
+
+// run runs one command line.
 func run(ctx context.Context, line []string, stdin io.Reader, stdout, terminal io.Writer) error {
-	stderr := peertext.Screen(terminal)
-	c, err := parseCommand(line, stderr)
-	if err != nil {
+	env := &environment{stdin, peertext.Screen(stdout), peertext.Screen(terminal), terminal, stdout}
+	if len(line) == 0 {
+		printHelp(env.stderr)
+		return misused
+	}
+	name := line[0]
+	switch name {
+	case "help", "-h", "-help", "--help":
+		return help(env, line[1:])
+	case "version", "-version", "--version":
+		_, err := fmt.Fprintln(env.stdout, "dovetail", version())
 		return err
 	}
-	if c.verb == logoutVerb {
-		return c.logOut(ctx, stdout, stderr)
+	if strings.HasPrefix(name, "-") { // flags of the commands that use a server may come first
+		return runClient(ctx, env, "", line)
 	}
-	if err := c.target.logIn(ctx, stderr); err != nil { // before the timeout starts: the user may take long
-		return err
+	c, ok := commands()[name]
+	if !ok {
+		return misuse("unknown command %q: expected one of %s", name, strings.Join(commandNames(), ", "))
 	}
-	typed := newLines(ctx, stdin, stderr)
-	p := &person{out: stderr}
-	if isTerminal(stdin) || c.verb == sessionVerb {
-		p.typed = typed
-	}
-	if c.verb != sessionVerb { // in a session, the timeout applies to each line
-		bounded, cancel := context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-		ctx = bounded
-	}
-	dialer, several, err := c.dialer(ctx, stderr)
-	if err != nil {
-		return err
-	}
-	defer several.close()
-	changes := make(chan []byte, maxChanges)
-	session, err := client.Connect(ctx, dialer, c.options(changes, p, stderr))
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	several.report(stderr)
-	i := &inspection{session: session, servers: several, out: peertext.Screen(stdout), changes: changes, bar: newBar(terminal, stderr)}
-	if c.verb == sessionVerb {
-		return c.converse(ctx, i, typed)
-	}
-	return verbs[c.verb](ctx, i, c.args)
+	return c.run(ctx, env, c, line[1:])
 }
 
-// dialer returns a dialer for the target: one server, or the servers of a file.
-func (c *command) dialer(ctx context.Context, stderr io.Writer) (transport.Dialer, *servers, error) {
-	if c.target.config == "" {
-		dialer, err := c.target.dialer(c.verbose, stderr)
-		return dialer, nil, err
+func commandNames() []string {
+	var names []string
+	for name := range commands() {
+		names = append(names, name)
 	}
-	several, err := openServers(ctx, c, stderr)
-	if err != nil {
-		return nil, nil, err
+	slices.Sort(names)
+	return names
+}
+
+func help(env *environment, line []string) error {
+	if len(line) == 0 {
+		printHelp(env.stdout)
+		return nil
 	}
-	return transport.Pipe(several.face), several, nil
+	c, ok := commands()[line[0]]
+	if !ok {
+		return misuse("unknown command %q: expected one of %s", line[0], strings.Join(commandNames(), ", "))
+	}
+	err := c.run(context.Background(), &environment{env.stdin, env.stdout, env.stdout, env.stdout, env.stdout}, c, []string{"-help"})
+	if statusOf(err) != succeeded {
+		return err
+	}
+	return nil
+}
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, "Dovetail operates MCP servers.\n\nusage: dovetail COMMAND [FLAGS] [ARGUMENTS]\n")
+	for _, g := range groups() {
+		fmt.Fprintf(w, "\n%s:\n", g.title)
+		for _, c := range g.commands {
+			fmt.Fprintf(w, "  %-10s %s\n", c.name, c.short)
+		}
+	}
+	fmt.Fprint(w, `
+TARGET is a server: a URL (http, https, ws or wss), the name of a server in a configuration
+file, or at the end of the line -- and a command that serves its standard streams.
+
+Exit status: 0 success, 1 failure, 2 a tool reported an error or a check found a problem,
+3 wrong command line, 4 the server cannot be started or reached, 5 the server demands a login.
+
+dovetail help COMMAND explains a command. dovetail version prints the version.
+`)
+}
+
+// A flagSet parses the flags of a command. They may come before, between and after arguments.
+type flagSet struct {
+	*flag.FlagSet
+	command *subcommand
+	out     io.Writer
+}
+
+func newFlags(c *subcommand, out io.Writer) *flagSet {
+	f := &flagSet{flag.NewFlagSet(c.name, flag.ContinueOnError), c, out}
+	f.SetOutput(io.Discard) // parse returns the error
+	return f
+}
+
+// printHelp prints the help of the command.
+func (f *flagSet) printHelp() {
+	c := f.command
+	fmt.Fprintf(f.out, "usage: dovetail %s %s\n\n%s.\n", c.name, c.args, strings.ToUpper(c.short[:1])+c.short[1:])
+	if c.long != "" {
+		fmt.Fprintf(f.out, "\n%s\n", strings.TrimSpace(c.long))
+	}
+	fmt.Fprint(f.out, "\nFlags:\n")
+	f.SetOutput(f.out)
+	f.PrintDefaults()
+}
+
+// parse returns the arguments, and the command after -- or nil. An argument that begins with -
+// is a flag.
+func (f *flagSet) parse(line []string) (args, command []string, err error) {
+	if at := slices.Index(line, "--"); at >= 0 {
+		line, command = line[:at], line[at+1:]
+		if len(command) == 0 {
+			return nil, nil, misuse("expected a command after --")
+		}
+	}
+	for {
+		if err := f.Parse(line); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				f.printHelp()
+				return nil, nil, succeeded
+			}
+			return nil, nil, misuse("%v: dovetail help %s lists the flags", err, f.command.name)
+		}
+		if f.NArg() == 0 {
+			return args, command, nil
+		}
+		args, line = append(args, f.Arg(0)), f.Args()[1:]
+	}
+}
+
+// usage returns the error of wrong arguments.
+func (f *flagSet) usage() error {
+	return misuse("expected: dovetail %s %s", f.command.name, f.command.args)
 }

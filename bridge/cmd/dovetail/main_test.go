@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
-// asServer makes the test binary a server when it is run as dovetail's target.
+// asServer makes the test binary a server. The value says which one.
 const asServer = "INSPECT_TEST_SERVER"
 
 // asProgram makes the test binary dovetail itself.
@@ -37,10 +37,18 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	if os.Getenv(asServer) == "" {
+	var err error
+	switch os.Getenv(asServer) {
+	case "":
 		leaktest.Main(m)
+	case shelf:
+		err = serveShelf()
+	case behind:
+		err = stdio.Serve(context.Background(), newBehind(), nil)
+	default:
+		err = stdio.Serve(context.Background(), newServer(), nil)
 	}
-	if err := stdio.Serve(context.Background(), newServer(), nil); err != nil {
+	if err != nil {
 		os.Exit(1)
 	}
 }
@@ -158,13 +166,22 @@ func inspectAt(t *testing.T, line ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
+// withTarget adds a target to a line: a command at the end, and a URL after the verb.
+func withTarget(line, target []string) []string {
+	if target[0] == "--" {
+		return append(line, target...)
+	}
+	at := slices.IndexFunc(line, func(word string) bool { return verbs[word] != nil })
+	return slices.Insert(line, at+1, target...)
+}
+
 func TestVerbsPrintResults(t *testing.T) {
 	for name, target := range targets {
 		t.Run(name, func(t *testing.T) {
 			flags, target := target.open(t)
 			for _, test := range verbTests {
 				t.Run(test.line, func(t *testing.T) {
-					line := slices.Concat(flags, strings.Fields(test.line), target)
+					line := slices.Concat(flags, withTarget(strings.Fields(test.line), target))
 					checkPrinted(t, line, test.want)
 				})
 			}
@@ -264,7 +281,7 @@ func TestQuestionWithoutTerminalIsDeclined(t *testing.T) {
 
 func TestWrongCommandLinesSayWhatIsExpected(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
-		{"frobnicate", "unknown verb"},
+		{"frobnicate", "unknown command"},
 		{"call", "expected: call NAME [JSON]"},
 		{"call greet [1]", "must be a JSON object"},
 		{"complete tool x y z", "expected: complete prompt"},

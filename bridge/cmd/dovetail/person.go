@@ -22,11 +22,11 @@ const maxChanges = 1024
 func (c *command) options(changes chan<- []byte, p *person, stderr io.Writer) *client.Options {
 	logs := peertext.NewWriter(stderr, "log", nil)
 	opts := &client.Options{
-		Info: mcp.Implementation{Name: "dovetail", Version: "1.0.0"},
+		Info: mcp.Implementation{Name: "dovetail", Version: version()},
 		Era:  c.era, ConnectTimeout: c.timeout,
 		Elicit: p.elicit, ElicitURLs: true,
 		OnChange: func(_ context.Context, change mcp.Change) {
-			line, err := json.Marshal(describe(change))
+			line, err := json.Marshal(changeLine(change))
 			if err != nil {
 				return
 			}
@@ -48,7 +48,7 @@ func (c *command) options(changes chan<- []byte, p *person, stderr io.Writer) *c
 	return opts
 }
 
-func describe(change mcp.Change) map[string]string {
+func changeLine(change mcp.Change) map[string]string {
 	if change.URI != "" {
 		return map[string]string{"changed": "resource", "uri": change.URI}
 	}

@@ -121,7 +121,7 @@ func TestTheTransportOfAURLWithSSE(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(handler)
 			t.Cleanup(web.Close)
-			out, err := inspectAt(t, "-timeout", "20s", "call", "greet", `{"name":"Ada"}`, web.URL+"/a/sse")
+			out, err := inspectAt(t, "-timeout", "20s", "call", web.URL+"/a/sse", "greet", `{"name":"Ada"}`)
 			if err != nil || !strings.Contains(out, "<hello> Ada") {
 				t.Errorf("it prints %s%v", out, err)
 			}

@@ -20,7 +20,7 @@ import (
 const sessionVerb = "session"
 
 // sessionVerbs are the verbs that behave differently in a session.
-var sessionVerbs = map[string]verb{"listen": listenOn, "wait": wait}
+var sessionVerbs = map[string]verb{"watch": watchOn, "wait": wait}
 
 // converse runs the typed verbs in one session. It prints the error of a verb and goes on.
 func (c *command) converse(ctx context.Context, i *inspection, typed *lines) error {
@@ -79,8 +79,8 @@ func words(line string) []string {
 	return found
 }
 
-// listenOn subscribes until the session ends.
-func listenOn(ctx context.Context, i *inspection, args []string) error {
+// watchOn subscribes until the session ends.
+func watchOn(ctx context.Context, i *inspection, args []string) error {
 	_, err := i.session.Subscribe(ctx, everyChange(args))
 	return err
 }

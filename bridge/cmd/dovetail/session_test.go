@@ -34,7 +34,7 @@ func TestSessionGoesOn(t *testing.T) {
 				call ask
 				Grace
 				y
-				listen
+				watch
 				call add
 				wait`
 			shown := converse(t, typed, "-era", era)

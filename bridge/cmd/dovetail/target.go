@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,11 +38,15 @@ import (
 type target struct {
 	command []string
 	url     string
+	server  *config.Server // in a configuration file
 	headers headers
 	login   bool
 	tokens  *oauth.Client // nil without -login
-	config  string        // configuration file, instead of one server
+	config  string        // configuration file
 }
+
+// isOne reports whether the target is one server, and not all servers of a file.
+func (t *target) isOne() bool { return t.config == "" || t.server != nil || t.url != "" }
 
 type headers []string
 
@@ -65,44 +69,95 @@ func (h headers) add(_ context.Context, to http.Header) error {
 	return nil
 }
 
-// take parses the target at the end of the command line and returns the rest.
-func (t *target) take(line []string) ([]string, error) {
-	if t.config != "" {
-		return line, t.alone(line)
-	}
-	if at := slices.Index(line, "--"); at >= 0 {
-		t.command = line[at+1:]
-		if len(t.command) == 0 {
-			return nil, errors.New("expected a command after --")
+// take finds the target in the arguments, and returns the other arguments. command is what follows
+// --, or nil.
+func (t *target) take(args, command []string) ([]string, error) {
+	if command != nil {
+		if t.config != "" {
+			return nil, misuse("-config says which servers to start: expected no command")
 		}
-		return line[:at], nil
+		t.command = command
+		return args, nil
 	}
-	if len(line) == 0 || !strings.Contains(line[len(line)-1], "://") {
-		return nil, errors.New("expected a server at the end: a URL, or -- COMMAND [ARG…]")
+	if t.config != "" {
+		return t.takeConfigured(args)
 	}
-	t.url = line[len(line)-1]
-	return line[:len(line)-1], nil
+	if len(args) == 0 {
+		return nil, misuse("expected a server: a URL, the name of a configured server, or -- COMMAND [ARG…]")
+	}
+	if strings.Contains(args[0], "://") {
+		t.url = args[0]
+		return args[1:], nil
+	}
+	server, err := findServer(args[0])
+	if err != nil {
+		return nil, err
+	}
+	t.server = server
+	return args[1:], nil
 }
 
-// alone refuses flags that do not apply to a configuration file.
-func (t *target) alone(line []string) error {
-	if slices.Contains(line, "--") {
-		return errors.New("-config says which servers to start: expected no command")
+// takeConfigured finds the target in the file of -config: the server that the first argument names,
+// or all servers.
+func (t *target) takeConfigured(args []string) ([]string, error) {
+	file, err := config.Load(t.config)
+	if file == nil {
+		return nil, cmp.Or(t.alone(), err)
 	}
+	if len(args) > 0 {
+		if t.server = namedServer(file, args[0]); t.server != nil {
+			return args[1:], nil
+		}
+		if strings.Contains(args[0], "://") && !strings.HasPrefix(args[0], "http") {
+			return args, t.alone()
+		}
+	}
+	return args, t.alone()
+}
+
+// namedServer returns the server with an alias, or with a name in the file, or nil.
+func namedServer(file *config.File, name string) *config.Server {
+	if server := file.Server(name); server != nil {
+		return server
+	}
+	for _, server := range file.Servers {
+		if server.Name == name {
+			return server
+		}
+	}
+	return nil
+}
+
+// alone refuses flags that do not apply to all servers of a configuration file.
+func (t *target) alone() error {
 	if len(t.headers) > 0 {
-		return errors.New("-header is for one server at a URL: expected headers in the file")
+		return misuse("-header is for one server at a URL: expected headers in the file")
+	}
+	if t.login {
+		return misuse("-login is for one server: expected its name")
 	}
 	return nil
 }
 
 // dialer returns a dialer for the target. For an http URL it falls back to HTTP+SSE.
-func (t *target) dialer(verbose bool, stderr io.Writer) (transport.Dialer, error) {
-	var conn jsonrpc.Options
-	if verbose {
-		conn.Trace = trace(stderr)
+func (t *target) dialer(ctx context.Context, c *command, stderr io.Writer) (transport.Dialer, error) {
+	conn := jsonrpc.Options{Trace: c.traces(stderr)}
+	if t.server != nil {
+		resolved, err := t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
+		if err != nil {
+			return nil, err
+		}
+		if resolved.Type == config.Stdio {
+			opts := &config.DialOptions{Conn: conn, Logger: slog.New(slog.DiscardHandler)}
+			if c.verbose {
+				opts.Stderr = stderr
+			}
+			return resolved.Dialer(opts)
+		}
+		t.useURL(resolved)
 	}
 	if t.url == "" {
-		return t.child(conn, verbose, stderr)
+		return t.child(conn, c.verbose, stderr)
 	}
 	scheme, _, _ := strings.Cut(t.url, "://")
 	switch strings.ToLower(scheme) {
@@ -118,7 +173,15 @@ func (t *target) dialer(verbose bool, stderr io.Writer) (transport.Dialer, error
 	case "ws", "wss":
 		return ws.Dial(t.url, &ws.DialOptions{Header: t.headers.add, Conn: conn}), nil
 	}
-	return nil, fmt.Errorf("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+	return nil, misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+}
+
+// useURL makes the target the URL of a configured server, with its headers.
+func (t *target) useURL(resolved *config.Resolved) {
+	t.url = resolved.URL.Reveal()
+	for name, value := range resolved.Headers {
+		t.headers = append(t.headers, name+": "+value.Reveal())
+	}
 }
 
 // An sseFirst uses HTTP+SSE, since its URL ends with /sse, unless the server answers the request for
@@ -137,7 +200,7 @@ func (d sseFirst) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 // child starts a command with the environment of this program.
 func (t *target) child(conn jsonrpc.Options, verbose bool, stderr io.Writer) (transport.Dialer, error) {
 	if len(t.headers) > 0 {
-		return nil, errors.New("-header is for servers at a URL")
+		return nil, misuse("-header is for servers at a URL")
 	}
 	opts := &stdio.CommandOptions{InheritEnv: true, Conn: conn}
 	if verbose {
@@ -173,27 +236,15 @@ type servers struct {
 // openServers reads a configuration file. It prints the errors of a server and goes on with
 // the others.
 func openServers(ctx context.Context, c *command, stderr io.Writer) (*servers, error) {
-	file, err := config.Load(c.target.config)
+	logger := slog.New(slog.DiscardHandler)
+	if c.verbose {
+		logger = slog.New(slog.NewTextHandler(stderr, nil))
+	}
+	configs, err := c.configs(ctx, stderr, logger)
 	if err != nil {
 		return nil, err
 	}
-	for _, warning := range file.Warnings {
-		fmt.Fprintf(stderr, "dovetail: %s:%v\n", file.Name, warning)
-	}
-	logger := slog.New(slog.DiscardHandler)
-	dial := &config.DialOptions{Logger: logger}
-	if c.verbose {
-		logger = slog.New(slog.NewTextHandler(stderr, nil))
-		dial.Logger, dial.Stderr, dial.Conn.Trace = logger, stderr, trace(stderr)
-	}
-	configs, err := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, dial)
-	if err != nil {
-		printError(stderr, err)
-	}
-	for i := range configs { // a server that hangs must not use the whole timeout
-		configs[i].ConnectTimeout = min(positive(configs[i].ConnectTimeout, connectTimeout), c.timeout/2)
-	}
-	s := &servers{face: server.New(mcp.Implementation{Name: "dovetail", Version: "1.0.0"}, &server.Options{Logger: logger})}
+	s := &servers{face: server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{Logger: logger})}
 	if s.bridge, err = bridge.New(&bridge.Options{Logger: logger, StartTimeout: c.timeout}, configs...); err != nil {
 		return nil, err
 	}
@@ -205,6 +256,32 @@ func openServers(ctx context.Context, c *command, stderr io.Writer) (*servers, e
 		return nil, err
 	}
 	return s, nil
+}
+
+// configs returns the servers of the configuration file, and prints what is wrong with the others.
+func (c *command) configs(ctx context.Context, stderr io.Writer, logger *slog.Logger) ([]bridge.Config, error) {
+	file, err := config.Load(c.target.config)
+	if file == nil {
+		return nil, err
+	}
+	if err != nil { // in the entries of single servers
+		printError(stderr, err)
+	}
+	for _, warning := range file.Warnings {
+		fmt.Fprintf(stderr, "dovetail: %s:%v\n", file.Name, warning)
+	}
+	dial := &config.DialOptions{Logger: logger, Conn: jsonrpc.Options{Trace: c.traces(stderr)}}
+	if c.verbose {
+		dial.Stderr = stderr
+	}
+	configs, err := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, dial)
+	if err != nil {
+		printError(stderr, err)
+	}
+	for i := range configs { // a server that hangs must not use the whole timeout
+		configs[i].ConnectTimeout = min(positive(configs[i].ConnectTimeout, connectTimeout), c.timeout/2)
+	}
+	return configs, nil
 }
 
 func positive(d, otherwise time.Duration) time.Duration {
@@ -268,6 +345,14 @@ func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
 	if !t.login {
 		return nil
 	}
+	if t.server != nil {
+		resolved, err := t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
+		if err != nil {
+			return err
+		}
+		t.useURL(resolved)
+		t.server = nil
+	}
 	var err error
 	if t.tokens, err = t.newTokens(stderr); err != nil {
 		return err
@@ -284,7 +369,7 @@ func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	if c.target.login {
-		return errors.New("-login and logout exclude each other")
+		return misuse("-login and logout exclude each other")
 	}
 	tokens, err := c.target.newTokens(stderr)
 	if err != nil {
@@ -303,14 +388,14 @@ func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
 func (t *target) newTokens(stderr io.Writer) (*oauth.Client, error) {
 	u, err := url.Parse(t.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("a login is for a server at a URL that begins with http:// or https://")
+		return nil, misuse("a login is for a server at a URL that begins with http:// or https://")
 	}
 	store, err := tokenStore()
 	if err != nil {
 		return nil, err
 	}
 	return oauth.NewClient(&oauth.ClientOptions{
-		Name: "Inspect", Store: store, AllowLoopback: isLoopback(u.Hostname()),
+		Name: "Dovetail", Store: store, AllowLoopback: isLoopback(u.Hostname()),
 		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, to string) error {
 			fmt.Fprintf(stderr, "a browser opens to log in; if none does, open %s\n", shownURL(to))
 			_ = oauth.OpenBrowser(ctx, to) // the user opens the printed URL instead

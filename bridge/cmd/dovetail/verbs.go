@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -21,6 +22,8 @@ type inspection struct {
 	out     io.Writer
 	changes <-chan []byte
 	bar     *bar
+	text    bool          // print text for people, not JSON
+	started time.Duration // how long it took to open the session
 }
 
 type verb func(ctx context.Context, i *inspection, args []string) error
@@ -32,11 +35,12 @@ var verbs = map[string]verb{
 	"templates": list(mcp.MethodResourceTemplatesList, "resourceTemplates"),
 	"prompts":   list(mcp.MethodPromptsList, "prompts"),
 	"skills":    list(mcp.MethodSkillsList, "skills"),
+	"events":    events,
 	"call":      call,
 	"read":      read,
 	"prompt":    prompt,
 	"complete":  complete,
-	"listen":    listen,
+	"watch":     watch,
 	"ping":      ping,
 }
 
@@ -45,7 +49,7 @@ func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
 // takes returns an error if the number of arguments is wrong.
 func takes(args []string, least, most int, usage string) error {
 	if len(args) < least || most >= 0 && len(args) > most {
-		return fmt.Errorf("expected: %s", usage)
+		return misuse("expected: %s", usage)
 	}
 	return nil
 }
@@ -79,6 +83,9 @@ func (i *inspection) do(ctx context.Context, method string, params any) (json.Ra
 	if err != nil {
 		return nil, err
 	}
+	if i.text {
+		return result, i.printText(method, result)
+	}
 	return result, i.print(result)
 }
 
@@ -94,6 +101,9 @@ func info(_ context.Context, i *inspection, args []string) error {
 	}
 	if i.servers != nil {
 		document["servers"] = i.servers.states()
+	}
+	if i.text {
+		return i.printInfo()
 	}
 	return i.encode(document)
 }
@@ -129,7 +139,7 @@ func object(args []string) (json.RawMessage, error) {
 	}
 	raw := json.RawMessage(args[0])
 	if !json.Valid(raw) || bytes.TrimSpace(raw)[0] != '{' {
-		return nil, fmt.Errorf("arguments must be a JSON object, not %.80q", args[0])
+		return nil, misuse("arguments must be a JSON object, not %.80q", args[0])
 	}
 	return raw, nil
 }
@@ -166,7 +176,7 @@ func complete(ctx context.Context, i *inspection, args []string) error {
 	case "resource":
 		ref = map[string]any{"type": "ref/resource", "uri": args[1]}
 	default:
-		return errors.New("expected: " + usage)
+		return misuse("expected: %s", usage)
 	}
 	_, err := i.do(ctx, mcp.MethodComplete, map[string]any{
 		"ref": ref, "argument": map[string]any{"name": args[2], "value": args[3]},
@@ -178,15 +188,20 @@ func ping(ctx context.Context, i *inspection, args []string) error {
 	if err := takes(args, 0, 0, "ping"); err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := i.session.Ping(ctx); err != nil {
+		return err
+	}
+	if i.text {
+		_, err := fmt.Fprintf(i.out, "answered in %v, after %v to open the session\n", time.Since(began).Round(time.Microsecond), i.started.Round(time.Millisecond))
 		return err
 	}
 	return i.print([]byte("{}"))
 }
 
-// listen prints changes, one per line, until an interrupt or the timeout. Both end it
+// watch prints changes, one per line, until an interrupt or the timeout. Both end it
 // without an error.
-func listen(ctx context.Context, i *inspection, args []string) error {
+func watch(ctx context.Context, i *inspection, args []string) error {
 	subscription, err := i.session.Subscribe(ctx, everyChange(args))
 	if err != nil {
 		return err
@@ -206,6 +221,37 @@ func listen(ctx context.Context, i *inspection, args []string) error {
 	}
 }
 
+// events lists the events of a server. With a name, it prints what happens, one occurrence per line,
+// until an interrupt or the timeout. Both end it without an error.
+func events(ctx context.Context, i *inspection, args []string) error {
+	if len(args) == 0 {
+		return list(mcp.MethodEventsList, "events")(ctx, i, args)
+	}
+	if err := takes(args, 1, 2, "events [NAME [JSON]]"); err != nil {
+		return err
+	}
+	arguments, err := object(args[1:])
+	if err != nil {
+		return err
+	}
+	for event, err := range client.Events[json.RawMessage](ctx, i.session, args[0], arguments, nil) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(map[string]any{"id": event.ID, "time": event.Time, "data": event.Payload})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(i.out, "%s\n", line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxPages bounds the number of pages.
 const maxPages = 64
 
@@ -218,6 +264,9 @@ func list(method, member string) verb {
 		merged, err := mergedPages(ctx, i, method, member)
 		if err != nil {
 			return err
+		}
+		if i.text {
+			return i.printList(merged[member])
 		}
 		return i.encode(merged)
 	}

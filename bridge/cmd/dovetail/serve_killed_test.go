@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +17,8 @@ import (
 func launched(t *testing.T, flags ...string) (p *program, kill func()) {
 	t.Helper()
 	p = &program{folder: t.TempDir()}
-	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), asProgram+"="+strings.Join(append(p.flags(t), flags...), "\n"))
+	command := exec.Command(os.Args[0], append(p.flags(t), flags...)...)
+	command.Env = append(os.Environ(), asProgram+"=1")
 	said, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +73,7 @@ func TestKilled(t *testing.T) {
 				t.Error("there is an answer")
 			}
 			start(t, "-journal", journal)
-			if got := events(t, journal); !slices.Equal(got, test.want) {
+			if got := journalEvents(t, journal); !slices.Equal(got, test.want) {
 				t.Errorf("the journal has %q, want %q", got, test.want)
 			}
 			if got := p.lines(t, "file"); len(got) != test.lines {

@@ -308,7 +308,7 @@ func TestLaunch(t *testing.T) {
 		asked := p.decide(t, accept)
 		body := encoded(t, map[string]any{
 			"server_name": "mine", "tool_name": "put", "tool_args": line{p.path("file"), "x"},
-			"server_params": map[string]any{"command": os.Args[0], "env": map[string]string{asServer: "1", "GORACE": "atexit_sleep_ms=0"}},
+			"server_params": shelfConfig(),
 		})
 		_, answer, err := p.do(t.Context(), p.token, http.MethodPost, "/run", body)
 		if err != nil {

@@ -33,7 +33,7 @@ func openPTY(t *testing.T, columns uint16) (terminal *pty, other *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen := &transcript{}
+	screen := &output{}
 	read := make(chan struct{})
 	go func() { // always, since the program waits for a terminal that is not read
 		defer close(read)
@@ -106,12 +106,10 @@ func atTerminal(t *testing.T, columns uint16, text string) (p *program, terminal
 	const token = "0123456789abcdef"
 	p = &program{folder: t.TempDir(), token: token}
 	flags := p.flags(t)
-	p.write(t, "mcp.json", encoded(t, map[string]any{"mcpServers": map[string]any{"shelf": map[string]any{
-		"command": os.Args[0], "env": map[string]string{asServer: "1", stderrFile: p.write(t, "stderr", text), "GORACE": "atexit_sleep_ms=0"},
-	}}}))
+	p.write(t, "mcp.json", encoded(t, map[string]any{"mcpServers": map[string]any{"shelf": shelfConfig(stderrFile + "=" + p.write(t, "stderr", text))}}))
 	terminal, other := openPTY(t, columns)
-	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), asProgram+"="+strings.Join(append(flags, "-approve", "terminal", "-token", token), "\n"))
+	command := exec.Command(os.Args[0], append(flags, "-approve", "terminal", "-token", token)...)
+	command.Env = append(os.Environ(), asProgram+"=1")
 	command.Stdin, command.Stdout, command.Stderr = other, other, other
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := command.Start(); err != nil {
@@ -158,7 +156,7 @@ func TestRealTerminal(t *testing.T) {
 	for _, columns := range []uint16{80, 40} {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
 			p, terminal, wait := atTerminal(t, columns, fake+"\n"+strings.Repeat("\x1b]52;c;eA==\x07 FAKE\n", 100)+"LAST\n")
-			screen := terminal.until(t, "and /api/v1/rest/")
+			screen := terminal.until(t, "and /metrics")
 			p.address = regexp.MustCompile(`http://([\d.:]+)/mcp`).FindStringSubmatch(screen)[1]
 			if !strings.Contains(screen, "LAST") {
 				screen += terminal.until(t, "LAST")

@@ -155,7 +155,7 @@ func TestEveryFaceObeys(t *testing.T) {
 			if string(r.Arguments) != arguments && way.name != "mcp" { // the client of MCP encodes the arguments itself
 				t.Errorf("asked about %s, want %s", r.Arguments, arguments)
 			}
-			if r.Server != "shelf" || r.Tool != "put" || r.Caller != caller || r.ToolDigest == "" || !strings.HasPrefix(r.Launch, os.Args[0]+" (env ") {
+			if r.Server != "shelf" || r.Tool != "put" || r.Caller != "client" || r.ToolDigest == "" || !strings.HasPrefix(r.Launch, os.Args[0]+" (env ") {
 				t.Errorf("asked about %+v", r.Target)
 			}
 			answer <- reject
@@ -175,15 +175,15 @@ func TestEveryFaceObeys(t *testing.T) {
 	for range ways {
 		want = append(want, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted, approval.EventAsked, approval.EventRejected)
 	}
-	if got := events(t, journal); !slices.Equal(got, want) {
+	if got := journalEvents(t, journal); !slices.Equal(got, want) {
 		t.Errorf("the journal has %q, want %q", got, want)
 	}
 }
 
-// events returns the events of a valid journal.
-func events(t *testing.T, journal string) (list []approval.Event) {
+// journalEvents returns the events of a valid journal.
+func journalEvents(t *testing.T, journal string) (list []approval.Event) {
 	t.Helper()
-	if err := run(t.Context(), &options{verify: journal}, nil, io.Discard); err != nil {
+	if _, err := inspectAt(t, "journal", "verify", journal); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(journal)
@@ -220,7 +220,7 @@ func TestWithoutPolicy(t *testing.T) {
 		{[]string{"-trust", "other,shelf"}, []string{"put", "drop"}},
 		{[]string{"-trust", "*"}, []string{"put", "drop"}},
 	} {
-		p := start(t, append(test.flags, "-policy", "")...)
+		p := start(t, append(test.flags, "-policy", "", "-approve", "page")...)
 		asked := p.decide(t, reject)
 		var names []string
 		rest := p.ways(t)[1]
@@ -251,23 +251,20 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 		{[]string{"-policy", broken}, "broken.json"},
 		{[]string{"-policy", p.path("nowhere")}, "nowhere"},
 		{[]string{"-config", broken}, "broken.json"},
-		{[]string{"-approve", "nobody"}, `"page"`},
+		{[]string{"-approve", "nobody"}, "expected one of page"},
 		{[]string{"-token", "short"}, "16"},
 		{[]string{"-token", "sixteen-characters", "-open"}, "-open"},
-		{[]string{"-open", "-addr", "0.0.0.0:0"}, "127.0.0.1"},
-		{[]string{"-open", "-addr", ":0"}, "127.0.0.1"},
+		{[]string{"-open", "-http", "0.0.0.0:0"}, "127.0.0.1"},
+		{[]string{"-open", "-http", ":0"}, "127.0.0.1"},
 		{[]string{"-expiry", "0s"}, "-expiry"},
 		{[]string{"-remember", "-1s"}, "-remember"},
+		{[]string{"-remember", "-1s"}, "-remember"},
 		{[]string{"-journal", p.folder}, "directory"},
-		{[]string{"-verify", broken}, approval.ErrBroken.Error()},
-		{[]string{"more"}, "more"},
+		{[]string{"more"}, "expected: dovetail serve"},
 	} {
-		o, err := parse(append(p.flags(t), test.flags...), io.Discard)
-		if err == nil {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is started after all
-			defer cancel()
-			err = run(ctx, o, strings.NewReader(""), io.Discard)
-		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is started after all
+		defer cancel()
+		err := run(ctx, append(p.flags(t), test.flags...), strings.NewReader(""), io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: error %v, want %q", test.flags, err, test.want)
 		}
@@ -302,7 +299,7 @@ func TestEndsInOrder(t *testing.T) {
 	if got := p.lines(t, "file"); len(got) > 0 {
 		t.Errorf("there are the lines %q", got)
 	}
-	got := events(t, journal)
+	got := journalEvents(t, journal)
 	slices.Sort(got)
 	want := slices.Concat(slices.Repeat([]approval.Event{approval.EventAsked}, len(ways)), slices.Repeat([]approval.Event{approval.EventWithdrawn}, len(ways)))
 	if !slices.Equal(got, want) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,42 +15,37 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// Variables that make the test's binary the server behind, or the program with the flags that
-// stand in it, one a line.
-const (
-	asServer  = "GATEWAY_TEST_SERVER"
-	asProgram = "GATEWAY_TEST_FLAGS"
-)
+// shelf is the value of asServer that makes the test binary the server behind the program.
+const shelf = "shelf"
 
 // stderrFile names a file that the server behind writes to its standard error.
-const stderrFile = "GATEWAY_TEST_STDERR"
+const stderrFile = "SHELF_STDERR"
 
-func TestMain(m *testing.M) {
-	if os.Getenv(asServer) != "" {
-		if path := os.Getenv(stderrFile); path != "" {
-			text, _ := os.ReadFile(path) // the test sees what is missing
-			_, _ = os.Stderr.Write(text)
-		}
-		if err := stdio.Serve(context.Background(), newShelf(), nil); err != nil {
-			log.Fatal(err)
-		}
-		return
+func serveShelf() error {
+	if path := os.Getenv(stderrFile); path != "" {
+		text, _ := os.ReadFile(path) // the test sees what is missing
+		_, _ = os.Stderr.Write(text)
 	}
-	if flags := os.Getenv(asProgram); flags != "" {
-		os.Args = append(os.Args[:1], strings.Split(flags, "\n")...)
-		main()
-		return
+	return stdio.Serve(context.Background(), newShelf(), nil)
+}
+
+// shelfConfig is the configuration of the server behind.
+func shelfConfig(env ...string) map[string]any {
+	variables := map[string]string{asServer: shelf, "GORACE": "atexit_sleep_ms=0"}
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		variables[name] = value
 	}
-	leaktest.Main(m)
+	return map[string]any{"command": os.Args[0], "env": variables}
 }
 
 // A line is put at the end of a file, so that it can be counted how often that is done.
@@ -69,7 +63,7 @@ func newShelf() *server.Server {
 			return "", err
 		}
 		_, err = file.WriteString(in.Text + "\n")
-		return "put", errorsOf(err, file.Close())
+		return "put", errors.Join(err, file.Close())
 	}
 	server.AddTool(s, server.Tool{Name: "look", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}, put)
 	server.AddTool(s, server.Tool{Name: "put"}, put)
@@ -85,13 +79,6 @@ func newShelf() *server.Server {
 	return s
 }
 
-func errorsOf(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
-}
-
 // policyText allows to look, denies to drop, and asks about the rest.
 const policyText = `{"rules": [
 	{"effect": "allow", "servers": ["shelf"], "names": ["look"]},
@@ -105,7 +92,7 @@ type program struct {
 	token     string // that was printed
 	approvals string // likewise
 	folder    string
-	said      *transcript
+	said      *output
 	end       func() error
 }
 
@@ -117,15 +104,11 @@ func start(t *testing.T, flags ...string) *program {
 
 func startWith(t *testing.T, in io.Reader, flags ...string) *program {
 	t.Helper()
-	p := &program{folder: t.TempDir(), said: &transcript{}}
-	o, err := parse(append(p.flags(t), flags...), p.said)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := &program{folder: t.TempDir(), said: &output{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, o, in, p.said)
+		err := run(ctx, append(p.flags(t), flags...), in, io.Discard, p.said)
 		p.said.close()
 		ended <- err
 	}()
@@ -146,10 +129,8 @@ func startWith(t *testing.T, in io.Reader, flags ...string) *program {
 // flags are those that every program has.
 func (p *program) flags(t *testing.T) []string {
 	t.Helper()
-	config := p.write(t, "mcp.json", encoded(t, map[string]any{"mcpServers": map[string]any{"shelf": map[string]any{
-		"command": os.Args[0], "env": map[string]string{asServer: "1", "GORACE": "atexit_sleep_ms=0"},
-	}}}))
-	return []string{"-config", config, "-addr", "127.0.0.1:0", "-policy", p.write(t, "policy.json", policyText)}
+	config := p.write(t, "mcp.json", encoded(t, map[string]any{"mcpServers": map[string]any{"shelf": shelfConfig()}}))
+	return []string{"serve", "-config", config, "-http", "127.0.0.1:0", "-policy", p.write(t, "policy.json", policyText)}
 }
 
 // introduced reads what the program says of itself.
@@ -163,7 +144,7 @@ func (p *program) introduced(t *testing.T, lines *bufio.Reader) {
 		if found := regexp.MustCompile(`^serving .*http://([\d.:]+)/`).FindStringSubmatch(line); found != nil {
 			p.address = found[1]
 		}
-		if found := regexp.MustCompile(`^callers .*Bearer (\w+)`).FindStringSubmatch(line); found != nil {
+		if found := regexp.MustCompile(`^clients .*Bearer (\w+)`).FindStringSubmatch(line); found != nil {
 			p.token = found[1]
 		}
 		if found := regexp.MustCompile(`^approve .*token[ =](\w+)`).FindStringSubmatch(line); found != nil {
@@ -232,60 +213,78 @@ func (p *program) connect(t *testing.T, opts *client.Options) *client.Session {
 	return session
 }
 
-// A transcript is what a program has said. It can be read from the beginning while more comes.
-type transcript struct {
+// An output is what a program has said. It can be read from the beginning while more comes.
+type output struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
 	more   []chan struct{} // closed with the next piece
 	closed bool
 }
 
-func (s *transcript) Write(piece []byte) (int, error) {
+func (s *output) Write(piece []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wake()
 	return s.text.Write(piece)
 }
 
-func (s *transcript) close() {
+func (s *output) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	s.wake()
 }
 
-func (s *transcript) wake() {
+func (s *output) wake() {
 	for _, waiting := range s.more {
 		close(waiting)
 	}
 	s.more = nil
 }
 
-func (s *transcript) String() string {
+func (s *output) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
+// await returns the match of a pattern, when it has been written.
+func (s *output) await(t *testing.T, pattern string) []string {
+	t.Helper()
+	expression := regexp.MustCompile(pattern)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	lines := bufio.NewReader(&follower{s, ctx, 0})
+	for {
+		line, err := lines.ReadString('\n')
+		if match := expression.FindStringSubmatch(line); match != nil {
+			return match
+		}
+		if err != nil {
+			t.Fatalf("%s is not in:\n%s", pattern, s)
+		}
+	}
+}
+
 // follow reads from the beginning on.
-func (s *transcript) follow(t *testing.T) *bufio.Reader {
+func (s *output) follow(t *testing.T) *bufio.Reader {
 	return bufio.NewReader(&follower{s, t.Context(), 0})
 }
 
 type follower struct {
-	transcript *transcript
-	ctx        context.Context
-	at         int
+	output *output
+	ctx    context.Context
+	at     int
 }
 
 func (f *follower) Read(p []byte) (int, error) {
 	for {
-		f.transcript.mu.Lock()
-		n := copy(p, f.transcript.text.Bytes()[f.at:])
+		f.output.mu.Lock()
+		n := copy(p, f.output.text.Bytes()[f.at:])
 		f.at += n
-		closed, more := f.transcript.closed, make(chan struct{})
-		f.transcript.more = append(f.transcript.more, more)
-		f.transcript.mu.Unlock()
+		closed, more := f.output.closed, make(chan struct{})
+		f.output.more = append(f.output.more, more)
+		f.output.mu.Unlock()
 		switch {
 		case n > 0:
 			return n, nil

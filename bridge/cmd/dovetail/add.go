@@ -1,0 +1,448 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/clients"
+	"github.com/dovetail-go/dovetail/bridge/config"
+)
+
+var addCommand = &subcommand{
+	name: "add", args: "[FLAGS] NAME URL, or add [FLAGS] NAME -- COMMAND [ARG…]", short: "add a server to the configuration files of clients",
+	long: `Adds to each client whose file exists, or to those of -client. No other byte of a file changes:
+comments, order and white space stay. The content before is kept in FILE.bak.`,
+	run: runAdd,
+}
+
+var removeCommand = &subcommand{
+	name: "remove", args: "[FLAGS] NAME", short: "remove a server from the configuration files of clients",
+	long: "Removes from each client that has the server, or from those of -client. The content before is kept in FILE.bak.",
+	run:  runRemove,
+}
+
+var listCommand = &subcommand{
+	name: "list", args: "[FLAGS]", short: "list the servers in the configuration files of clients",
+	run: runList,
+}
+
+// A choice is which files of which clients are meant.
+type choice struct {
+	ids     string
+	project bool
+	file    string
+	dryRun  bool
+}
+
+func (c *choice) flags(flags *flag.FlagSet, changes bool) {
+	var ids []string
+	for _, client := range clients.All() {
+		ids = append(ids, client.ID)
+	}
+	flags.StringVar(&c.ids, "client", "", "the `clients`, separated by commas: "+strings.Join(ids, ", "))
+	flags.BoolVar(&c.project, "project", false, "the files in the current folder, not those of the user")
+	if changes {
+		flags.StringVar(&c.file, "file", "", "the `path` of the file, with one client in -client")
+		flags.BoolVar(&c.dryRun, "dry-run", false, "print what would change, and change nothing")
+	}
+}
+
+// A configured is a file of a client.
+type configured struct {
+	client *clients.Client
+	path   string
+	text   []byte // nil: the file does not exist
+}
+
+// system returns where the user's files are.
+func system() (*clients.System, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return &clients.System{
+		OS: runtime.GOOS, Home: home, Project: folder, Program: program, Codex: os.Getenv("CODEX_HOME"),
+		AppData: cmp.Or(os.Getenv("APPDATA"), filepath.Join(home, "AppData", "Roaming")),
+		Config:  cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")),
+	}, nil
+}
+
+// files returns the files of the choice. Without -client these are the files that exist.
+func (c *choice) files(sys *clients.System) ([]*configured, error) {
+	var wanted []string
+	if c.ids != "" {
+		wanted = strings.Split(c.ids, ",")
+	}
+	if c.file != "" && len(wanted) != 1 {
+		return nil, misuse("-file is for one client: expected its name in -client")
+	}
+	var list []*configured
+	for _, client := range clients.All() {
+		at := slices.Index(wanted, client.ID)
+		if len(wanted) > 0 && at < 0 {
+			continue
+		}
+		path := cmp.Or(c.file, client.Path(sys, c.project))
+		if at >= 0 {
+			wanted[at] = ""
+			if path == "" {
+				return nil, misuse("%s has no configuration file in a project", client.Name)
+			}
+		}
+		if path == "" {
+			continue
+		}
+		text, err := readSettings(path)
+		if errors.Is(err, fs.ErrNotExist) && at < 0 {
+			continue
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		list = append(list, &configured{client, path, text})
+	}
+	for _, id := range wanted {
+		if id != "" {
+			return nil, misuse("unknown client %q: dovetail help add lists them", id)
+		}
+	}
+	return list, nil
+}
+
+// maxSettings is the length of the longest file of a client, in bytes.
+const maxSettings = 8 << 20
+
+func readSettings(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
+	if err == nil && len(text) > maxSettings {
+		err = fmt.Errorf("%s is longer than %d bytes", path, maxSettings)
+	}
+	return text, err
+}
+
+func runAdd(_ context.Context, env *environment, sub *subcommand, line []string) error {
+	var c choice
+	var server clients.Server
+	var headers headers
+	var variables variables
+	force := false
+	flags := newFlags(sub, env.stderr)
+	c.flags(flags.FlagSet, true)
+	flags.Var(&headers, "header", "`name: value` of an HTTP header, repeatable")
+	flags.Var(&variables, "env", "`NAME=value` of an environment variable, repeatable")
+	flags.BoolVar(&force, "force", false, "replace a server of that name")
+	args, command, err := flags.parse(line)
+	switch {
+	case err != nil:
+		return err
+	case command != nil && len(args) == 1:
+		server.Command, server.Args, server.Env = command[0], command[1:], variables
+		if len(headers) > 0 {
+			return misuse("-header is for a server at a URL")
+		}
+	case command == nil && len(args) == 2 && strings.Contains(args[1], "://"):
+		server.URL, server.Headers = args[1], headers.values()
+		if len(variables) > 0 {
+			return misuse("-env is for a server that is a command")
+		}
+	default:
+		return flags.usage()
+	}
+	if args[0] == "" || len(args[0]) > 100 {
+		return misuse("expected a name of 1 to 100 bytes")
+	}
+	sys, err := system()
+	if err != nil {
+		return err
+	}
+	files, err := c.files(sys)
+	if err == nil && len(files) == 0 {
+		err = misuse("no client has a configuration file here: expected -client")
+	}
+	if err != nil {
+		return err
+	}
+	return c.change(env, files, "added "+args[0]+" to", func(f *configured) ([]byte, error) {
+		if _, err := f.client.Remove(f.text, args[0]); err == nil && !force {
+			return nil, fmt.Errorf("it has a server %q: -force replaces it", args[0])
+		}
+		return f.client.Add(sys, f.text, args[0], &server)
+	})
+}
+
+func runRemove(_ context.Context, env *environment, sub *subcommand, line []string) error {
+	var c choice
+	flags := newFlags(sub, env.stderr)
+	c.flags(flags.FlagSet, true)
+	args, command, err := flags.parse(line)
+	if err != nil {
+		return err
+	}
+	if len(args) != 1 || command != nil {
+		return flags.usage()
+	}
+	sys, err := system()
+	if err != nil {
+		return err
+	}
+	files, err := c.files(sys)
+	if err != nil {
+		return err
+	}
+	if c.ids == "" {
+		files = slices.DeleteFunc(files, func(f *configured) bool {
+			_, err := f.client.Remove(f.text, args[0])
+			return errors.Is(err, clients.ErrNotFound)
+		})
+		if len(files) == 0 {
+			return fmt.Errorf("no client has a server %q", args[0])
+		}
+	}
+	return c.change(env, files, "removed "+args[0]+" from", func(f *configured) ([]byte, error) {
+		return f.client.Remove(f.text, args[0])
+	})
+}
+
+// change changes files. A file that cannot be changed does not keep the others from being changed.
+func (c *choice) change(env *environment, files []*configured, done string, edit func(*configured) ([]byte, error)) error {
+	var errs []error
+	for _, f := range files {
+		after, err := edit(f)
+		if err == nil && c.dryRun {
+			fmt.Fprintf(env.stdout, "%s (%s):\n%s", f.path, f.client.Name, difference(f.text, after))
+			continue
+		}
+		if err == nil {
+			err = replaceFile(f.path, f.text, after)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", f.client.Name, f.path, err))
+			continue
+		}
+		fmt.Fprintf(env.stdout, "%s %s: %s\n", done, f.client.Name, f.path)
+	}
+	return errors.Join(errs...)
+}
+
+// replaceFile writes a file atomically, with its content before in FILE.bak. It follows links.
+func replaceFile(path string, before, after []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+		current, err := readSettings(path)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(current, before) {
+			return errors.New("another program has changed the file")
+		}
+		if err := writeAtomically(path+".bak", before, mode); err != nil {
+			return err
+		}
+	} else if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return writeAtomically(path, after, mode)
+}
+
+func writeAtomically(path string, text []byte, mode fs.FileMode) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
+}
+
+// difference returns the lines that differ between two texts, with one line around them.
+func difference(before, after []byte) string {
+	from, to := strings.SplitAfter(string(before), "\n"), strings.SplitAfter(string(after), "\n")
+	start := 0
+	for start < min(len(from), len(to)) && from[start] == to[start] {
+		start++
+	}
+	end := 0
+	for end < min(len(from), len(to))-start && from[len(from)-1-end] == to[len(to)-1-end] {
+		end++
+	}
+	var b strings.Builder
+	add := func(mark string, lines []string) {
+		for _, line := range lines {
+			if line != "" {
+				fmt.Fprintf(&b, "%s%s\n", mark, strings.TrimRight(line, "\r\n"))
+			}
+		}
+	}
+	add("  ", from[max(0, start-1):start])
+	add("- ", from[start:len(from)-end])
+	add("+ ", to[start:len(to)-end])
+	add("  ", from[len(from)-end:min(len(from), len(from)-end+1)])
+	return b.String()
+}
+
+// variables are the values of the flag -env.
+type variables map[string]string
+
+func (v *variables) String() string { return "" }
+
+func (v *variables) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return errors.New("expected NAME=value")
+	}
+	if *v == nil {
+		*v = make(variables)
+	}
+	(*v)[name] = value
+	return nil
+}
+
+// values returns the headers by name.
+func (h headers) values() map[string]string {
+	values := make(map[string]string)
+	for _, header := range h {
+		name, value, _ := strings.Cut(header, ":")
+		values[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return values
+}
+
+// servers returns the servers in the file. Entries that are not valid are left out.
+func (f *configured) servers() (*config.File, error) {
+	common, err := f.client.Servers(f.text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	file, err := config.Parse(common, f.path)
+	if file == nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+func runList(_ context.Context, env *environment, sub *subcommand, line []string) error {
+	var c choice
+	asJSON := false
+	flags := newFlags(sub, env.stderr)
+	c.flags(flags.FlagSet, false)
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	args, command, err := flags.parse(line)
+	if err != nil {
+		return err
+	}
+	if len(args) != 0 || command != nil {
+		return flags.usage()
+	}
+	sys, err := system()
+	if err != nil {
+		return err
+	}
+	files, err := c.files(sys)
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		Client string `json:"client"`
+		Path   string `json:"path"`
+		Name   string `json:"name"`
+		Alias  string `json:"alias"`
+		Type   string `json:"type"`
+		Launch string `json:"launch"`
+	}
+	list := []entry{}
+	var errs []error
+	for _, f := range files {
+		servers, err := f.servers()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, s := range servers.Servers {
+			launch := shownAddress(s.URL)
+			if s.Type == config.Stdio {
+				launch = strings.Join(append([]string{s.Command}, s.Args...), " ")
+			}
+			list = append(list, entry{f.client.ID, f.path, s.Name, s.Alias, string(s.Type), launch})
+		}
+	}
+	if asJSON {
+		text, err := json.MarshalIndent(list, "", "  ")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.stdout, "%s\n", text)
+		return errors.Join(errs...)
+	}
+	for _, e := range list {
+		fmt.Fprintf(env.stdout, "%-15s %-20s %-6s %s\n", e.Client, e.Name, e.Type, e.Launch)
+	}
+	return errors.Join(errs...)
+}
+
+// shownAddress returns a URL without user, password, query and fragment, which may be secret.
+func shownAddress(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(not a URL)"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// findServer returns the server with a name in the configuration files of the project or the user.
+func findServer(name string) (*config.Server, error) {
+	sys, err := system()
+	if err != nil {
+		return nil, err
+	}
+	for _, project := range []bool{true, false} {
+		files, err := (&choice{project: project}).files(sys)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			if file, err := f.servers(); err == nil {
+				if server := namedServer(file, name); server != nil {
+					return server, nil
+				}
+			}
+		}
+	}
+	return nil, misuse("no server %.100q: expected a URL, the name of a configured server, or -- COMMAND [ARG…] at the end", name)
+}

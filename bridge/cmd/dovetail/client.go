@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// targetHelp is the end of the help of each command with a target.
+const targetHelp = `
+TARGET is a URL, or the name of a server in a configuration file of a client (dovetail list
+prints them) or in the file of -config. Without TARGET, the command after -- is the server.
+With -config and no TARGET, all servers of the file are one server, and a tool is named
+ALIAS__TOOL.`
+
+// clientCommands are the commands that open a session with a server.
+func clientCommands() []*subcommand {
+	list := []*subcommand{
+		{name: "info", args: "[FLAGS] TARGET", short: "print name, version and capabilities of a server"},
+		{name: "tools", args: "[FLAGS] TARGET", short: "list the tools of a server"},
+		{name: "resources", args: "[FLAGS] TARGET", short: "list the resources of a server"},
+		{name: "templates", args: "[FLAGS] TARGET", short: "list the resource templates of a server"},
+		{name: "prompts", args: "[FLAGS] TARGET", short: "list the prompts of a server"},
+		{name: "skills", args: "[FLAGS] TARGET", short: "list the skills of a server; read prints a file of one"},
+		{name: "events", args: "[FLAGS] TARGET [NAME [JSON]]", short: "list the events of a server, or print those with a name until interrupted or the timeout"},
+		{name: "call", args: "[FLAGS] TARGET NAME [JSON]", short: "call a tool; JSON has its arguments"},
+		{name: "read", args: "[FLAGS] TARGET URI", short: "read a resource"},
+		{name: "prompt", args: "[FLAGS] TARGET NAME [JSON]", short: "get a prompt; JSON has its arguments"},
+		{name: "complete", args: "[FLAGS] TARGET prompt|resource NAME ARG VALUE", short: "complete an argument of a prompt or a variable of a template"},
+		{name: "watch", args: "[FLAGS] TARGET [URI…]", short: "print changes of lists and of these resources, until interrupted or the timeout"},
+		{name: "ping", args: "[FLAGS] TARGET", short: "check that a server answers, and how fast"},
+		{
+			name: sessionVerb, args: "[FLAGS] TARGET", short: "read these commands from standard input, one per line, in one session",
+			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server.",
+		},
+		{name: logoutVerb, args: "URL", short: "delete the token of an earlier -login, and revoke it"},
+	}
+	for _, c := range list {
+		c.long = strings.TrimSpace(c.long+"\n"+targetHelp) + `
+
+On a terminal the output is for people. Elsewhere, or with -json, it is one JSON document: the
+result as the server sent it, with all pages of a list in one, or for watch one line per change.
+The user answers questions of the server at the terminal. Without a terminal they are declined.`
+		c.run = func(ctx context.Context, env *environment, c *subcommand, line []string) error {
+			return runClient(ctx, env, c.name, line)
+		}
+	}
+	return list
+}
+
+// A command is a parsed command line of a command that opens a session.
+type command struct {
+	verb    string
+	args    []string
+	target  target
+	era     client.Era
+	timeout time.Duration
+	verbose bool
+	asJSON  bool
+	asText  bool
+	record  string
+	trace   func(sent bool, frame []byte) // nil: none
+}
+
+// eras are the values of the flag -era.
+var eras = [...]struct {
+	name string
+	era  client.Era
+}{{"auto", client.Auto}, {"modern", client.Modern}, {"legacy", client.Legacy}}
+
+// eraFlag is the flag -era.
+type eraFlag struct{ era *client.Era }
+
+func (f eraFlag) String() string {
+	if f.era == nil {
+		return client.Auto.String()
+	}
+	return f.era.String()
+}
+
+func (f eraFlag) Set(text string) error {
+	for _, e := range eras {
+		if e.name == text {
+			*f.era = e.era
+			return nil
+		}
+	}
+	return fmt.Errorf("expected auto, modern or legacy")
+}
+
+// targetFlags defines the flags of commands with a target.
+func (c *command) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
+	flags.Var(eraFlag{&c.era}, "era", "`protocol` to use: modern is from version 2026-07-28 on, legacy before it, auto finds out")
+	flags.DurationVar(&c.timeout, "timeout", timeout, "bound on the command, in a session on each line")
+	flags.BoolVar(&c.verbose, "verbose", false, "show every message and the standard error of the server")
+	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
+	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted, for later")
+	flags.StringVar(&c.target.config, "config", "", "the configuration `file` with the server or servers")
+}
+
+func parseClient(name string, line []string, env *environment) (*command, error) {
+	sub := &subcommand{name: "COMMAND", args: "[FLAGS] TARGET …", short: "a command that uses a server"}
+	if name != "" {
+		sub = commands()[name]
+	}
+	c := &command{}
+	flags := newFlags(sub, env.stderr)
+	c.targetFlags(flags.FlagSet, time.Minute)
+	flags.BoolVar(&c.asJSON, "json", false, "print JSON also on a terminal")
+	flags.BoolVar(&c.asText, "text", false, "print text for people also if the output is no terminal")
+	flags.StringVar(&c.record, "record", "", "append the messages to this transcript `file`; see dovetail help replay")
+	args, child, err := flags.parse(line)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		if len(args) == 0 {
+			return nil, misuse("expected a command: one of %s", strings.Join(commandNames(), ", "))
+		}
+		name, args = args[0], args[1:]
+		if _, ok := verbs[name]; !ok && name != sessionVerb && name != logoutVerb {
+			return nil, misuse("unknown command %q after flags: expected one of %s", name, strings.Join(append(verbNames(), sessionVerb, logoutVerb), ", "))
+		}
+	}
+	if c.asJSON && c.asText {
+		return nil, misuse("-json and -text exclude each other")
+	}
+	c.verb = name
+	c.args, err = c.target.take(args, child)
+	return c, err
+}
+
+func runClient(ctx context.Context, env *environment, name string, line []string) error {
+	c, err := parseClient(name, line, env)
+	if err != nil {
+		return err
+	}
+	if c.verb == logoutVerb {
+		return c.logOut(ctx, env.stdout, env.stderr)
+	}
+	var typed *lines
+	p := &person{out: env.stderr}
+	if typed = newLines(ctx, env.stdin, env.stderr); isTerminal(env.stdin) || c.verb == sessionVerb {
+		p.typed = typed
+	}
+	if c.record != "" {
+		recorder, err := newRecorder(c.record)
+		if err != nil {
+			return err
+		}
+		defer recorder.close(env.stderr)
+		c.trace = recorder.client
+	}
+	return c.withSession(ctx, env, p, func(ctx context.Context, i *inspection) error {
+		if c.verb == sessionVerb {
+			return c.converse(ctx, i, typed)
+		}
+		return verbs[c.verb](ctx, i, c.args)
+	})
+}
+
+// withSession opens a session with the target and calls use.
+func (c *command) withSession(ctx context.Context, env *environment, p *person, use func(context.Context, *inspection) error) error {
+	if err := c.target.logIn(ctx, env.stderr); err != nil { // before the timeout starts: the user may take long
+		return err
+	}
+	if c.verb != sessionVerb { // in a session, the timeout applies to each line
+		bounded, cancel := context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+		ctx = bounded
+	}
+	dialer, several, err := c.dialer(ctx, env.stderr)
+	if err != nil {
+		return err
+	}
+	defer several.close()
+	changes := make(chan []byte, maxChanges)
+	began := time.Now()
+	session, err := client.Connect(ctx, dialer, c.options(changes, p, env.stderr))
+	if err != nil {
+		return &unreachableError{err}
+	}
+	defer session.Close()
+	several.report(env.stderr)
+	return use(ctx, &inspection{
+		session: session, servers: several, out: env.stdout, changes: changes, bar: newBar(env.terminal, env.stderr),
+		text: c.asText || !c.asJSON && isTerminal(env.raw), started: time.Since(began),
+	})
+}
+
+// dialer returns a dialer for the target: one server, or the servers of a file.
+func (c *command) dialer(ctx context.Context, stderr io.Writer) (transport.Dialer, *servers, error) {
+	if c.target.isOne() {
+		dialer, err := c.target.dialer(ctx, c, stderr)
+		return dialer, nil, err
+	}
+	several, err := openServers(ctx, c, stderr)
+	if err != nil {
+		return nil, nil, err
+	}
+	return transport.Pipe(several.face), several, nil
+}
+
+// traces returns what is called for each message to and from the target, or nil.
+func (c *command) traces(stderr io.Writer) func(sent bool, frame []byte) {
+	if !c.verbose {
+		return c.trace
+	}
+	show := trace(stderr)
+	if c.trace == nil {
+		return show
+	}
+	return func(sent bool, frame []byte) {
+		c.trace(sent, frame)
+		show(sent, frame)
+	}
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+var devCommand = &subcommand{
+	name: "dev", args: "[FLAGS] -- COMMAND [ARG…]", short: "serve a server, and restart it when its source changes",
+	long: `The client keeps its session and is notified of changed lists. go run is replaced by go build: if
+the build fails, or the new program does not start, the old one keeps running. Standard error shows
+the messages, the output of builds, and the standard error of the server.`,
+	run: runDev,
+}
+
+type devOptions struct {
+	watch, ext, http string
+	quiet            bool
+	interval         time.Duration
+	command          []string
+}
+
+func runDev(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+	o := &devOptions{}
+	flags := newFlags(sub, env.stderr)
+	flags.StringVar(&o.watch, "watch", ".", "the `folder` with the source")
+	flags.StringVar(&o.ext, "ext", "", "the `extensions` of source files, separated by commas (default go,mod,sum,html,tmpl,css,js,sql for go run, and those of widespread languages otherwise)")
+	flags.StringVar(&o.http, "http", "", "serve HTTP at this `address`, at /mcp, in place of standard input and output")
+	flags.BoolVar(&o.quiet, "quiet", false, "do not show the messages")
+	flags.DurationVar(&o.interval, "interval", 300*time.Millisecond, "how often the files are checked")
+	args, command, err := flags.parse(line)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 || command == nil || o.interval <= 0 {
+		return flags.usage()
+	}
+	o.command = command
+	return dev(ctx, o, env)
+}
+
+// A developed is a server under development.
+type developed struct {
+	o      *devOptions
+	env    *environment
+	build  *goBuild // nil: the command is run as it is
+	logger *slog.Logger
+	bridge *bridge.Bridge
+	runs   int
+}
+
+func dev(ctx context.Context, o *devOptions, env *environment) error {
+	d := &developed{o: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	folder, err := os.MkdirTemp("", "dovetail-dev")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	d.build = parseGoRun(o.command, folder)
+	w := newSourceWatcher(o.watch, o.extensions(d.build != nil))
+	before := w.snapshot()
+	config, err := d.next(ctx)
+	if err != nil {
+		return err
+	}
+	opts := &bridge.Options{Logger: d.logger, Name: func(_, name string) string { return name }}
+	if d.bridge, err = bridge.New(opts, config); err != nil {
+		return err
+	}
+	face := server.New(mcp.Implementation{Name: "dovetail-dev", Version: version()}, &server.Options{Logger: d.logger})
+	if err := face.Mount(d.bridge, nil); err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { d.follow(watching, w, before) })
+	defer background.Wait()
+	defer stop()
+	var conn jsonrpc.Options
+	if !o.quiet {
+		conn.Trace = showTraffic(env.stderr)
+	}
+	if o.http == "" {
+		return stdio.Serve(ctx, face, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
+	}
+	return streamable.Serve(ctx, o.http, face, &streamable.ServeOptions{
+		Options:  streamable.Options{Logger: d.logger, Conn: conn},
+		OnListen: func(at net.Addr) { fmt.Fprintf(env.stderr, "serving  http://%s/mcp\n", at) },
+	})
+}
+
+// extensions returns the extensions of source files.
+func (o *devOptions) extensions(isGo bool) []string {
+	switch {
+	case o.ext != "":
+		return strings.Split(o.ext, ",")
+	case isGo:
+		return []string{"go", "mod", "sum", "html", "tmpl", "css", "js", "sql"}
+	}
+	return []string{"go", "js", "mjs", "cjs", "ts", "py", "rb", "rs", "java", "kt", "cs", "php", "sh"}
+}
+
+// next builds the server if necessary, and returns its configuration for the bridge.
+func (d *developed) next(ctx context.Context) (bridge.Config, error) {
+	command := d.o.command
+	if d.build != nil {
+		began := time.Now()
+		built, err := d.build.run(ctx, d.env.stderr)
+		if err != nil {
+			return bridge.Config{}, err
+		}
+		fmt.Fprintf(d.env.stderr, "dovetail: built in %v\n", time.Since(began).Round(time.Millisecond))
+		command = built
+	}
+	d.runs++
+	dialer := stdio.Command(command[0], command[1:], &stdio.CommandOptions{InheritEnv: true, Name: "server", Stderr: d.env.stderr, Logger: d.logger})
+	return bridge.Config{Alias: "server", Dialer: dialer, Fingerprint: fmt.Sprint(d.runs)}, nil
+}
+
+// follow replaces the running server whenever the source changes, until ctx ends.
+func (d *developed) follow(ctx context.Context, w *sourceWatcher, before map[string]string) {
+	for {
+		after, changed, ok := w.wait(ctx, d.o.interval, before)
+		if !ok {
+			return
+		}
+		before = after
+		fmt.Fprintf(d.env.stderr, "dovetail: %s changed\n", peertext.Escape(changed))
+		config, err := d.next(ctx)
+		if err == nil {
+			err = d.bridge.UpdateAll(ctx, config)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			printError(d.env.stderr, fmt.Errorf("the server was not replaced: %w", err))
+		default:
+			fmt.Fprintln(d.env.stderr, "dovetail: the server was replaced")
+		}
+	}
+}
+
+// showTraffic returns a trace that prints the beginning of each message.
+func showTraffic(w io.Writer) func(sent bool, frame []byte) {
+	return func(sent bool, frame []byte) {
+		direction := "client →"
+		if sent {
+			direction = "client ←"
+		}
+		fmt.Fprintln(w, direction, peertext.Cut(peertext.EscapeJSON(frame), maxText))
+	}
+}
+
+// A goBuild builds what go run would run.
+type goBuild struct {
+	flags, packages, args []string
+	folder                string
+	builds                int
+}
+
+// valueFlags are the build flags with a value in the next word.
+var valueFlags = []string{"C", "asmflags", "buildmode", "compiler", "covermode", "coverpkg", "exec", "gccgoflags", "gcflags", "installsuffix", "ldflags", "mod", "modfile", "o", "overlay", "p", "pgo", "pkgdir", "tags", "toolexec"}
+
+// parseGoRun returns the build for a command that is go run, and nil for others.
+func parseGoRun(command []string, folder string) *goBuild {
+	if len(command) < 3 || filepath.Base(command[0]) != "go" || command[1] != "run" {
+		return nil
+	}
+	b := &goBuild{folder: folder}
+	rest := command[2:]
+	for len(rest) > 0 && strings.HasPrefix(rest[0], "-") {
+		name, _, hasValue := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+		count := 1
+		if !hasValue && slices.Contains(valueFlags, name) {
+			count = min(2, len(rest))
+		}
+		b.flags, rest = append(b.flags, rest[:count]...), rest[count:]
+	}
+	for len(rest) > 0 && (len(b.packages) == 0 || strings.HasSuffix(rest[0], ".go") && strings.HasSuffix(b.packages[0], ".go")) {
+		b.packages, rest = append(b.packages, rest[0]), rest[1:]
+	}
+	if len(b.packages) == 0 {
+		return nil
+	}
+	b.args = rest
+	return b
+}
+
+// run builds the program, and returns the command that runs it. The output of the build goes to
+// stderr.
+func (b *goBuild) run(ctx context.Context, stderr io.Writer) ([]string, error) {
+	b.builds++
+	program := filepath.Join(b.folder, fmt.Sprintf("server%d.exe", b.builds)) // another name, since the old program runs
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, b.flags, []string{"-o", program}, b.packages)...)
+	build.Stdout, build.Stderr = stderr, stderr
+	if err := build.Run(); err != nil {
+		return nil, errors.Join(errors.New("the build failed"), ctx.Err())
+	}
+	if b.builds > 2 {
+		_ = os.Remove(filepath.Join(b.folder, fmt.Sprintf("server%d.exe", b.builds-2))) // it may run still
+	}
+	return append([]string{program}, b.args...), nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestGoRunIsBuilt(t *testing.T) {
+	for line, want := range map[string]string{
+		"go run ./cmd/server -a b":               "flags [], packages [./cmd/server], args [-a b]",
+		"go run -race -tags x -C ../y . c":       "flags [-race -tags x -C ../y], packages [.], args [c]",
+		"/usr/bin/go run -tags=x a.go b.go c -d": "flags [-tags=x], packages [a.go b.go], args [c -d]",
+		"go run -race":                           "",
+		"go build ./x":                           "",
+		"node server.js":                         "",
+		"go run":                                 "",
+	} {
+		got := ""
+		if b := parseGoRun(strings.Fields(line), "x"); b != nil {
+			got = fmt.Sprintf("flags %v, packages %v, args %v", b.flags, b.packages, b.args)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// A change is reported when the files have been still for an interval. Other files do not matter.
+func TestSourceWatcher(t *testing.T) {
+	folder := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a.go", "1")
+	w := newSourceWatcher(folder, []string{"go"})
+	synctest.Test(t, func(t *testing.T) {
+		before := w.snapshot()
+		changed := make(chan string, 1)
+		go func() {
+			_, name, _ := w.wait(t.Context(), time.Second, before)
+			changed <- filepath.Base(name)
+		}()
+		for _, other := range []string{"a.txt", ".hidden/b.go", "node_modules/c.go", "testdata/d.go", ".e.go"} {
+			put(other, "x")
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		select {
+		case name := <-changed:
+			t.Fatalf("%s is reported", name)
+		default:
+		}
+		put("sub/f.go", "1")
+		time.Sleep(1500 * time.Millisecond)
+		put("sub/f.go", "12") // not still yet
+		if name := <-changed; name != "f.go" {
+			t.Errorf("%s is reported", name)
+		}
+	})
+}
+
+func TestHelp(t *testing.T) {
+	names := commandNames()
+	for _, name := range names {
+		var out strings.Builder
+		if err := run(t.Context(), []string{"help", name}, strings.NewReader(""), &out, io.Discard); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, part := range []string{"usage: dovetail " + name + " ", "\nFlags:\n"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("the help of %s is without %q:\n%s", name, part, &out)
+			}
+		}
+	}
+	var out strings.Builder
+	if err := run(t.Context(), []string{"help"}, strings.NewReader(""), &out, io.Discard); err != nil || slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(out.String(), "\n  "+name) }) {
+		t.Errorf("error %v:\n%s", err, &out)
+	}
+}
+
+func TestExitStatuses(t *testing.T) {
+	for line, want := range map[string]exitStatus{
+		"": misused, "frobnicate": misused, "tools": misused, "tools -frobnicate x": misused, "serve x": misused, "help": succeeded, "version": succeeded,
+		"tools http://127.0.0.1:1/mcp": unreachable, "tools -- /no/such/program": unreachable, "journal verify /no/such/file": failed,
+		"serve -open": misused, "pins": misused, "pins accept": misused, "gen -check -- x": misused, "pack": misused, "replay": misused, "record": misused, "dev": misused,
+		"add x": misused, "add x -client frobnicate -- y": misused, "remove": misused, "doctor": misused, "list x": misused,
+	} {
+		if got := statusOf(run(t.Context(), strings.Fields(line), strings.NewReader(""), io.Discard, io.Discard)); got != want {
+			t.Errorf("%q ends with %d, want %d", line, got, want)
+		}
+	}
+}

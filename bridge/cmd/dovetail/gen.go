@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/gen"
+	"github.com/dovetail-go/dovetail/client"
+)
+
+var genCommand = &subcommand{
+	name: "gen", args: "[FLAGS] TARGET", short: "write a Go package with a typed client for the tools and prompts of a server",
+	long: `Each tool becomes a method with a struct of arguments, and of results if the tool has an output
+schema. Each prompt becomes a method. The package imports github.com/dovetail-go/dovetail/client.
+` + targetHelp,
+	run: runGen,
+}
+
+func runGen(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+	c := &command{}
+	var name, out string
+	check := false
+	flags := newFlags(sub, env.stderr)
+	c.targetFlags(flags.FlagSet, time.Minute)
+	flags.StringVar(&name, "package", "mcpclient", "the `name` of the package")
+	flags.StringVar(&out, "o", "", "the `file` to write (default standard output)")
+	flags.BoolVar(&check, "check", false, "write nothing; the exit status is 2 if the file of -o is not up to date")
+	args, child, err := flags.parse(line)
+	if err != nil {
+		return err
+	}
+	if args, err = c.target.take(args, child); err != nil {
+		return err
+	}
+	if len(args) > 0 || check && out == "" {
+		return flags.usage()
+	}
+	var source []byte
+	err = c.withSession(ctx, env, &person{out: env.stderr}, func(ctx context.Context, i *inspection) error {
+		server, err := generated(ctx, i.session)
+		if err != nil {
+			return err
+		}
+		source, err = gen.Generate(name, server)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		_, err := env.stdout.Write(source)
+		return err
+	}
+	if check {
+		if now, err := os.ReadFile(out); err != nil || string(now) != string(source) {
+			fmt.Fprintf(env.stderr, "dovetail: %s is not up to date\n", out)
+			return checkFailed
+		}
+		return nil
+	}
+	return writeAtomically(filepath.Clean(out), source, 0o644)
+}
+
+// generated returns what a package is generated from.
+func generated(ctx context.Context, s *client.Session) (*gen.Server, error) {
+	info := s.Server()
+	server := &gen.Server{Name: info.Name, Version: info.Version}
+	can := s.Capabilities()
+	if can.Tools != nil {
+		for tool, err := range s.Tools(ctx, nil) {
+			if err != nil {
+				return nil, err
+			}
+			server.Tools = append(server.Tools, *tool)
+		}
+	}
+	if can.Prompts != nil {
+		for prompt, err := range s.Prompts(ctx, nil) {
+			if err != nil {
+				return nil, err
+			}
+			server.Prompts = append(server.Prompts, *prompt)
+		}
+	}
+	return server, nil
+}

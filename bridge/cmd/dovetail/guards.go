@@ -1,0 +1,94 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/approval/channel"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+//go:embed cautious.json
+var cautious []byte // the policy without a file: asks about tools that are not read-only
+
+// setGuards sets the guard with policy and approval, its journal and its approvers, if the options ask
+// for a guard.
+func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
+	o := h.o
+	if o.approve == "" {
+		return nil
+	}
+	rules, err := h.readPolicy()
+	if err != nil {
+		return err
+	}
+	asking := &approval.Options{Expiry: o.expiry, Remember: o.remember, Logger: h.logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
+	if o.journal != "" {
+		if h.journal, err = approval.OpenJournal(o.journal, h.logger); err != nil {
+			return err
+		}
+		asking.Journal = h.journal
+	}
+	approver, err := h.newApprover(ctx)
+	h.guards = []mcp.Guard{approval.Guard(rules, approver, asking)}
+	return err
+}
+
+// readPolicy reads the policy. Servers that callers launch always need approval, because callers
+// choose their names and rules about names must not apply to them.
+func (h *hub) readPolicy() (*policy.Compiled, error) {
+	text, err := cautious, error(nil)
+	path := h.o.policy
+	if path != "" {
+		text, err = os.ReadFile(path)
+	}
+	rules, invalid := policy.Parse(text)
+	if err = cmp.Or(err, invalid); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, warning := range rules.Warnings() {
+		h.logger.Warn("suspicious rule in the policy", "file", path, "warning", warning)
+	}
+	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // a policy without rules allows everything
+		rules.Rules = append(rules.Rules, policy.Rule{Name: "all else", Effect: policy.Allow})
+	}
+	rules.Rules = append(rules.Rules, policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{toolserver.LaunchedPrefix + "*"}}})
+	return policy.Compile(rules)
+}
+
+// newApprover returns the approver of -approve. It is nil for none, and calls that need an approval are
+// then refused.
+func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
+	var err error
+	switch h.o.approve {
+	case "page": // the page can be opened until the call expires
+		h.channel, err = channel.New(&channel.Options{Logger: h.logger, ReconnectTimeout: h.o.expiry + time.Minute})
+		return h.channel, err
+	case "channel":
+		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Open: h.o.open, FailOnDisconnect: true})
+		return h.channel, err
+	case "terminal":
+		return untilEnd(ctx, approval.Terminal(h.env.stdin, h.env.terminal)), nil
+	case "caller":
+		return approval.Elicitation(), nil
+	}
+	return nil, nil
+}
+
+// untilEnd returns an approver that refuses the calls that wait for it when the program ends.
+func untilEnd(program context.Context, approver approval.Approver) approval.Approver {
+	return approval.ApproverFunc(func(ctx context.Context, r *approval.Request) (approval.Answer, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(program, cancel)()
+		return approver.Approve(ctx, r)
+	})
+}

@@ -1,0 +1,182 @@
+package gen
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/gen/gentest"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+var update = flag.Bool("update", false, "write gentest/client.go")
+
+type part struct {
+	Name  string  `json:"name" jsonschema:"the name of the part"`
+	Parts []*part `json:"parts,omitempty"`
+}
+
+type order struct {
+	Item   string   `json:"item" jsonschema:"what to order"`
+	Count  int      `json:"count,omitempty"`
+	Size   string   `json:"size,omitempty" jsonschema:"enum=small,enum=large"`
+	Tags   []string `json:"tags,omitempty"`
+	Part   *part    `json:"part,omitempty"`
+	Limits struct {
+		Most float64 `json:"most"`
+	} `json:"limits,omitzero"`
+}
+
+type receipt struct {
+	Text  string         `json:"text"`
+	Parts int            `json:"parts"`
+	Sums  map[string]int `json:"sums"`
+}
+
+func newServer() *server.Server {
+	s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, nil)
+	server.AddTool(s, server.Tool{Name: "place-order", Description: "Places an order.\n*/ //go:embed x"}, func(_ context.Context, _ *server.Request, in order) (receipt, error) {
+		r := receipt{Text: strings.Join(append([]string{in.Item, in.Size}, in.Tags...), " "), Sums: map[string]int{in.Item: in.Count}}
+		for p := in.Part; p != nil; p = p.Parts[0] {
+			if r.Parts++; len(p.Parts) == 0 {
+				break
+			}
+		}
+		return r, nil
+	})
+	server.AddTool(s, server.Tool{Name: "place_order"}, func(context.Context, *server.Request, struct{}) (mcp.ContentList, error) {
+		return mcp.ContentList{&mcp.TextContent{Text: "other"}}, nil
+	})
+	server.AddPrompt(s, server.Prompt{Name: "greet"}, func(_ context.Context, _ *server.Request, in struct {
+		Name string `json:"name"`
+		Tone string `json:"tone,omitempty"`
+	}) (string, error) {
+		return in.Tone + "hello " + in.Name, nil
+	})
+	return s
+}
+
+func connect(t *testing.T) *client.Session {
+	t.Helper()
+	session, err := client.Connect(t.Context(), transport.Pipe(newServer()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// The package in gentest is what is generated from the server. Run with -update after a change.
+func TestGeneratedPackageIsUpToDate(t *testing.T) {
+	session := connect(t)
+	s := &Server{Name: "shop", Version: "1"}
+	for tool, err := range session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Tools = append(s.Tools, *tool)
+	}
+	for prompt, err := range session.Prompts(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Prompts = append(s.Prompts, *prompt)
+	}
+	source, err := Generate("gentest", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("gentest", "client.go")
+	if *update {
+		if err := os.WriteFile(path, source, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || string(want) != string(source) {
+		t.Errorf("%s differs from what is generated, error %v:\n%s", path, err, source)
+	}
+}
+
+// The generated client calls the server.
+func TestGeneratedClient(t *testing.T) {
+	c := gentest.New(connect(t))
+	count, size := int64(3), gentest.PlaceOrderArgsSizeLarge
+	result, err := c.PlaceOrder(t.Context(), gentest.PlaceOrderArgs{
+		Item: "bread", Count: &count, Size: &size, Tags: []string{"a", "b"},
+		Part: &gentest.PlaceOrderArgsPart{Name: "x", Parts: []*gentest.PlaceOrderArgsPart{{Name: "y"}}},
+	}, nil)
+	if err != nil || result.Text != "bread large a b" || result.Parts != 2 || result.Sums["bread"] != 3 {
+		t.Errorf("got %+v, error %v", result, err)
+	}
+	if other, err := c.PlaceOrder2(t.Context(), gentest.PlaceOrder2Args{}, nil); err != nil || other.Text() != "other" {
+		t.Errorf("got %v, error %v", other, err)
+	}
+	if greeting, err := c.GreetPrompt(t.Context(), gentest.GreetPromptArgs{Name: "Ada"}, nil); err != nil || greeting.Text() != "hello Ada" {
+		t.Errorf("got %v, error %v", greeting, err)
+	}
+}
+
+// Schemas become the closest types.
+func TestTypes(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`:                        "A int64 `json:\"a\"`",
+		`{"type":"object","properties":{"a":{"type":["string","null"]}},"required":["a"]}`:                "A *string `json:\"a\"`",
+		`{"type":"object","properties":{"a":{"type":["string","number"]}}}`:                               "A any `json:\"a,omitempty\"`",
+		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"boolean"}}}}`:                "A []bool `json:\"a,omitempty\"`",
+		`{"type":"object","properties":{"-":{"type":"number"}},"required":["-"]}`:                         "X float64 `json:\"-,\"`",
+		`{"type":"object","properties":{"a":{"additionalProperties":{"type":"string"},"type":"object"}}}`: "A map[string]string `json:\"a,omitempty\"`",
+		`{"type":"object","properties":{"a b":{},"a_b":{}}}`:                                              "AB2 any `json:\"a_b,omitempty\"`",
+		`{"type":"object","properties":{"a\"` + "`" + `":{}}}`:                                            "args map[string]any",
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/B"}},"$defs":{"B":{"$ref":"#/$defs/B"}}}`:    "A any",
+		`{"type":"object","properties":{"a":{"$ref":"https://example.com"}}}`:                             "A any",
+		`true`: "args map[string]any",
+	} {
+		source, err := Generate("p", &Server{Tools: []mcp.Tool{{Name: "t", InputSchema: json.RawMessage(schema)}}})
+		if err != nil || !strings.Contains(strings.Join(strings.Fields(string(source)), " "), want) {
+			t.Errorf("%s: error %v, want %s in:\n%s", schema, err, want, source)
+		}
+	}
+	for _, name := range []string{"", "a-b", "func", "_"} {
+		if _, err := Generate(name, &Server{}); err == nil {
+			t.Errorf("%q is a package", name)
+		}
+	}
+}
+
+// Whatever a server lists, the package is valid Go, and its text is in comments and strings only.
+func FuzzGenerate(f *testing.F) {
+	f.Add("place-order", "Places.\n//go:embed x", `{"type":"object","properties":{"a":{"enum":["x","y*/"],"type":"string"}}}`)
+	f.Add("\n", "*/", `{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object","properties":{"b":{"$ref":"#/$defs/A"}}}}}`)
+	f.Fuzz(func(t *testing.T, name, description, schema string) {
+		tool := mcp.Tool{Name: name, Description: description, InputSchema: json.RawMessage(schema), OutputSchema: json.RawMessage(schema)}
+		source, err := Generate("p", &Server{Name: name, Tools: []mcp.Tool{tool, tool}, Prompts: []mcp.Prompt{{Name: name, Description: description, Arguments: []mcp.PromptArgument{{Name: description, Description: name}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, parser.ParseComments)
+		if err != nil {
+			t.Fatalf("%v in:\n%s", err, source)
+		}
+		var imports []string
+		for _, i := range file.Imports {
+			imports = append(imports, i.Path.Value)
+		}
+		if !slices.Contains(imports, `"github.com/dovetail-go/dovetail/client"`) || len(imports) > 3 || strings.Contains(string(source), "\n//go:") {
+			t.Errorf("imports are %q:\n%s", imports, source)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+// Package transcript stores the messages of one session in a file, and replays them: as a server
+// for another client, or as a client of another server.
+//
+// A file has one JSON object on each line: a header, and then messages with their direction and the
+// time in milliseconds since the first. It contains everything that was sent, secrets included.
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxFile is the size of the largest file, in bytes.
+	MaxFile = 64 << 20
+	// version is the version of the format.
+	version = 1
+)
+
+type header struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+}
+
+const format = "dovetail-transcript"
+
+// A line is a message in a file.
+type line struct {
+	Milliseconds int64           `json:"ms"`
+	From         string          `json:"from"` // client or server
+	Message      json.RawMessage `json:"message"`
+}
+
+// A Recorder writes the messages of one session to a file. Its methods may be called concurrently.
+type Recorder struct {
+	mu    sync.Mutex
+	file  *os.File
+	out   *bufio.Writer
+	began time.Time
+	size  int
+	err   error
+}
+
+// Create creates a file, or replaces one, with mode 0600.
+func Create(path string) (*Recorder, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{file: file, out: bufio.NewWriter(file)}
+	r.write(header{format, version})
+	return r, nil
+}
+
+// Record adds a message. After an error, it does nothing; Close returns the error.
+func (r *Recorder) Record(fromClient bool, message []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.began.IsZero() {
+		r.began = time.Now()
+	}
+	from := "server"
+	if fromClient {
+		from = "client"
+	}
+	if !json.Valid(message) {
+		return // servers may print other text
+	}
+	r.write(line{time.Since(r.began).Milliseconds(), from, message})
+}
+
+func (r *Recorder) write(value any) {
+	if r.err != nil {
+		return
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if r.err = encoder.Encode(value); r.err != nil {
+		return
+	}
+	if r.size += b.Len(); r.size > MaxFile {
+		r.err = fmt.Errorf("the transcript ends at %d bytes: later messages are not recorded", MaxFile)
+		return
+	}
+	_, r.err = r.out.Write(b.Bytes())
+}
+
+// Close writes the rest and closes the file.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return errors.Join(r.err, r.out.Flush(), r.file.Close())
+}
+
+// A message is a JSON-RPC message.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *rpcError       `json:"error"`
+}
+
+type rpcError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// A Transcript is the content of a file.
+type Transcript struct {
+	// steps are what the client sent, in order: requests and notifications.
+	steps []*step
+	// answers are the client's answers to requests of the server, by method, in order.
+	answers map[string][]*message
+}
+
+// A step is a request or a notification of the client, and what the server sent for it.
+type step struct {
+	message
+	response *message   // nil: none was recorded
+	during   []*message // requests and notifications of the server before the response, and after it until the next step
+	after    int        // how many of during came before the response
+}
+
+// Load reads a file.
+func Load(path string) (*Transcript, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("%s is longer than %d bytes", path, MaxFile)
+	}
+	t, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Parse parses the content of a file.
+func Parse(text []byte) (*Transcript, error) {
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	var head header
+	if json.Unmarshal(first, &head) != nil || head.Format != format {
+		return nil, errors.New("line 1: expected the header of a transcript")
+	}
+	if head.Version != version {
+		return nil, fmt.Errorf("line 1: expected version %d of the format, found %d", version, head.Version)
+	}
+	p := &parser{t: &Transcript{answers: make(map[string][]*message)}, open: make(map[string]*step), asked: make(map[string]*message)}
+	for number := 2; len(rest) > 0; number++ {
+		var text []byte
+		text, rest, _ = bytes.Cut(rest, []byte("\n"))
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		var l line
+		var m message
+		if err := json.Unmarshal(text, &l); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if err := json.Unmarshal(l.Message, &m); err != nil {
+			return nil, fmt.Errorf("line %d: message: %w", number, err)
+		}
+		switch l.From {
+		case "client":
+			p.client(&m)
+		case "server":
+			p.server(&m)
+		default:
+			return nil, fmt.Errorf(`line %d: from: expected "client" or "server"`, number)
+		}
+	}
+	return p.t, nil
+}
+
+type parser struct {
+	t      *Transcript
+	open   map[string]*step    // requests of the client without a response, by id
+	asked  map[string]*message // requests of the server without a response, by id
+	latest *step               // what the server's messages belong to
+}
+
+func (p *parser) client(m *message) {
+	if m.Method == "" { // an answer
+		if question := p.asked[string(m.ID)]; question != nil {
+			p.t.answers[question.Method] = append(p.t.answers[question.Method], m)
+			delete(p.asked, string(m.ID))
+		}
+		return
+	}
+	s := &step{message: *m, after: -1}
+	p.t.steps = append(p.t.steps, s)
+	if m.ID != nil {
+		p.open[string(m.ID)] = s
+	}
+	if m.ID != nil || p.latest == nil {
+		p.latest = s
+	}
+}
+
+func (p *parser) server(m *message) {
+	if m.Method != "" {
+		if m.ID != nil {
+			p.asked[string(m.ID)] = m
+		}
+		if p.latest != nil {
+			p.latest.during = append(p.latest.during, m)
+		}
+		return
+	}
+	if s := p.open[string(m.ID)]; s != nil {
+		s.response, s.after = m, len(s.during)
+		delete(p.open, string(m.ID))
+	}
+}

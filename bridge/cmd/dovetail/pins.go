@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+)
+
+// pinnedAlias is the name in the lock file of all servers together. The names of tools are those of
+// the bridge.
+const pinnedAlias = "all"
+
+var pinsCommand = &subcommand{
+	name: "pins", args: "[FLAGS] list, or pins [FLAGS] accept [TOOL…]", short: "accept the tools that dovetail serve -lock may offer",
+	long: `list starts the servers of the configuration file, and prints the tools that are new or have
+changed since they were accepted. The exit status is 2 if there are any. accept accepts the named
+tools, or all of them with -all. A running dovetail serve reads the lock file when it changes.`,
+	run: runPins,
+}
+
+func loadLock(path string) (*pin.Lock, error) {
+	lock, err := pin.Load(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return pin.NewLock(path), nil
+	}
+	return lock, err
+}
+
+func runPins(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+	var path, lockPath string
+	var all, asJSON bool
+	timeout := time.Minute
+	flags := newFlags(sub, env.stderr)
+	flags.StringVar(&path, "config", "mcp.json", "the configuration `file` with the servers")
+	flags.StringVar(&lockPath, "lock", "mcp.lock", "the lock `file`")
+	flags.BoolVar(&all, "all", false, "accept all tools")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	flags.DurationVar(&timeout, "timeout", timeout, "bound on the command")
+	args, command, err := flags.parse(line)
+	if err != nil {
+		return err
+	}
+	accept := len(args) > 0 && args[0] == "accept"
+	if command != nil || !accept && !slices.Equal(args, []string{"list"}) || accept && all == (len(args) > 1) {
+		return flags.usage()
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	lock, err := loadLock(lockPath)
+	if err != nil {
+		return err
+	}
+	pending, err := pendingTools(ctx, env, path, lock, timeout)
+	if err != nil {
+		return err
+	}
+	if accept {
+		return acceptPins(env, lock, pending, args[1:])
+	}
+	return printPins(env, pending, asJSON)
+}
+
+// pendingTools starts the servers and returns the tools that are not as pinned.
+func pendingTools(ctx context.Context, env *environment, path string, lock *pin.Lock, timeout time.Duration) ([]pin.Pending, error) {
+	c := &command{target: target{config: path}, timeout: timeout}
+	configs, err := c.configs(ctx, env.stderr, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	all, err := bridge.New(&bridge.Options{Logger: slog.New(slog.DiscardHandler), StartTimeout: timeout}, configs...)
+	if err != nil {
+		return nil, err
+	}
+	stop, err := all.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	(&servers{bridge: all}).report(env.stderr)
+	pin.Wrap(all, pinnedAlias, lock, &pin.Options{Logger: slog.New(slog.DiscardHandler)}).Catalog()
+	return lock.Pending(), nil
+}
+
+func acceptPins(env *environment, lock *pin.Lock, pending []pin.Pending, names []string) error {
+	if len(names) == 0 {
+		for _, p := range pending {
+			if p.NewDigest == "" {
+				fmt.Fprintf(env.stderr, "%s is not valid and cannot be accepted: %v\n", peertext.Escape(p.Tool), p.Err)
+				continue
+			}
+			names = append(names, p.Tool)
+		}
+	}
+	if err := lock.Accept(pinnedAlias, names...); err != nil {
+		return err
+	}
+	if err := lock.Save(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		fmt.Fprintln(env.stdout, "accepted", peertext.Escape(name))
+	}
+	return nil
+}
+
+func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
+	type shown struct {
+		Tool      string          `json:"tool"`
+		Reason    string          `json:"reason"`
+		OldDigest string          `json:"oldDigest,omitempty"`
+		NewDigest string          `json:"newDigest,omitempty"`
+		Tools     json.RawMessage `json:"definition"`
+	}
+	list := []shown{}
+	for _, p := range pending {
+		list = append(list, shown{p.Tool, p.Reason.String(), p.OldDigest, p.NewDigest, p.After})
+	}
+	if asJSON {
+		text, err := json.MarshalIndent(list, "", "  ")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.stdout, "%s\n", text)
+	} else {
+		for _, p := range list {
+			fmt.Fprintf(env.stdout, "%-8s %s\n         %s\n", p.Reason, peertext.Escape(p.Tool), peertext.Cut(peertext.EscapeJSON(p.Tools), maxText))
+		}
+	}
+	if len(list) > 0 {
+		return checkFailed
+	}
+	return nil
+}
+
+var journalCommand = &subcommand{
+	name: "journal", args: "verify FILE", short: "verify a journal of approvals",
+	long: `Checks that no entry was changed or removed, and that each execution follows an approval. The
+printed digest, kept elsewhere, proves later that the entries until now have not changed. The exit
+status is 2 if the journal is broken.`,
+	run: func(_ context.Context, env *environment, sub *subcommand, line []string) error {
+		flags := newFlags(sub, env.stderr)
+		args, command, err := flags.parse(line)
+		if err != nil {
+			return err
+		}
+		if len(args) != 2 || args[0] != "verify" || command != nil {
+			return flags.usage()
+		}
+		summary, err := approval.Verify(args[1])
+		if errors.Is(err, approval.ErrBroken) {
+			printError(env.stderr, err)
+			return checkFailed
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.stdout, "%s is valid: %d entries, digest %s\n", args[1], summary.Entries, summary.Head)
+		if summary.Torn > 0 {
+			fmt.Fprintf(env.stdout, "ignored %d bytes of an incomplete last entry\n", summary.Torn)
+		}
+		for _, id := range summary.Open {
+			fmt.Fprintf(env.stdout, "without an outcome: %s\n", id)
+		}
+		return nil
+	},
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/transcript"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+)
+
+var recordCommand = &subcommand{
+	name: "record", args: "[FLAGS] FILE TARGET", short: "relay a server on standard input and output, and record the session",
+	long: `The transcript has one message on each line, secrets included. Use it in a client's configuration in
+place of the server, or record one command with: dovetail call -record FILE TARGET …
+` + targetHelp,
+	run: runRecord,
+}
+
+func runRecord(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+	c := &command{}
+	flags := newFlags(sub, env.stderr)
+	c.targetFlags(flags.FlagSet, 30*time.Second)
+	args, child, err := flags.parse(line)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return flags.usage()
+	}
+	rest := args[1:]
+	if child != nil {
+		rest = append(append(rest, "--"), child...)
+	}
+	recorder, err := newRecorder(args[0])
+	if err != nil {
+		return err
+	}
+	defer recorder.close(env.stderr)
+	return c.relay(ctx, env, flags, rest, recorder.server)
+}
+
+// A recorder records the messages of a session.
+type recorder struct{ *transcript.Recorder }
+
+func newRecorder(path string) (*recorder, error) {
+	r, err := transcript.Create(path)
+	return &recorder{r}, err
+}
+
+// client is the trace of a client's connection, server that of a server's.
+func (r *recorder) client(sent bool, frame []byte) { r.Record(sent, frame) }
+func (r *recorder) server(sent bool, frame []byte) { r.Record(!sent, frame) }
+
+func (r *recorder) close(stderr io.Writer) {
+	if err := r.Close(); err != nil {
+		printError(stderr, err)
+	}
+}
+
+var replayCommand = &subcommand{
+	name: "replay", args: "[FLAGS] FILE [TARGET]", short: "replay a transcript as a server, or against a server",
+	long: `Without TARGET, it is a server on standard input and output that answers as the recorded one did. A
+request is recognized by its method and params. With TARGET, it sends the recorded requests to that
+server, and compares the answers with the recorded ones. The exit status is 2 if they differ.
+` + targetHelp,
+	run: runReplay,
+}
+
+// paths are the values of a repeatable flag.
+type paths []string
+
+func (p *paths) String() string { return strings.Join(*p, ", ") }
+
+func (p *paths) Set(text string) error {
+	*p = append(*p, text)
+	return nil
+}
+
+func runReplay(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+	c := &command{}
+	var ignore paths
+	flags := newFlags(sub, env.stderr)
+	c.targetFlags(flags.FlagSet, time.Minute)
+	flags.Var(&ignore, "ignore", "`path` in results that is not compared, such as structuredContent.time or content[*].text; repeatable")
+	args, child, err := flags.parse(line)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return flags.usage()
+	}
+	recorded, err := transcript.Load(args[0])
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 && child == nil && c.target.config == "" {
+		return stdio.Serve(ctx, recorded.Mock(func(method string) {
+			fmt.Fprintf(env.stderr, "dovetail: the transcript has no such request: %s\n", peertext.Escape(method))
+		}), nil)
+	}
+	if args, err = c.target.take(args[1:], child); err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		return flags.usage()
+	}
+	if err := c.target.logIn(ctx, env.stderr); err != nil {
+		return err
+	}
+	dialer, several, err := c.dialer(ctx, env.stderr)
+	if err != nil {
+		return err
+	}
+	defer several.close()
+	compared, found, err := recorded.Check(ctx, dialer, &transcript.CheckOptions{Ignore: ignore, Timeout: c.timeout})
+	for _, d := range found {
+		fmt.Fprintln(env.stdout, peertext.Escape(d.String()))
+	}
+	if err != nil {
+		return &unreachableError{err}
+	}
+	fmt.Fprintf(env.stdout, "%d answers compared, %d differences\n", compared, len(found))
+	if len(found) > 0 {
+		return checkFailed
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/approval/channel"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/stdio"
+)
+
+var serveCommand = &subcommand{
+	name: "serve", args: "[FLAGS]", short: "serve all servers of a configuration file as one",
+	long: `Serves standard input and output, or with -http
+
+  /mcp                   clients of MCP
+  /api/v1/rest/          plain HTTP, with an OpenAPI document at openapi.json
+  /api/v1/mcp/proxy/     plain HTTP, with a path for each server
+  /run                   programs that use the tool server of ipybox
+  /health                the states of the servers
+  /metrics               metrics for Prometheus
+
+A tool is named ALIAS__TOOL. Traces are sent to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
+
+Changes of the file apply while the program runs. A server with the same configuration keeps
+running. A mistake in the entry of a server disables that server only. Starts, ends and failures
+of servers are logged, with the last lines of standard error.
+
+A policy decides about calls, and a person about those for which it says ask: on a page in the
+browser, at the terminal, in the client that makes the call, or in a program that connects to the
+channel /approval. With -approve and no policy, a person approves each call of a tool that is not
+read-only. With -approve none, calls that need an approval are refused. With -lock, only accepted
+tools are offered; see dovetail help pins.`,
+	run: runServe,
+}
+
+// approveModes are the values of -approve.
+var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
+
+type serveOptions struct {
+	config, http, policy, approve, trust, token, journal, lock string
+	expiry, remember, reload                                   time.Duration
+	open, launch                                               bool
+}
+
+func runServe(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+	o := &serveOptions{}
+	flags := newFlags(sub, env.stderr)
+	flags.StringVar(&o.config, "config", "mcp.json", "the `file` that names the servers")
+	flags.StringVar(&o.http, "http", "", "the `address` to serve HTTP at, such as 127.0.0.1:8900; port 0 takes a free one")
+	flags.StringVar(&o.policy, "policy", "", "the policy `file`")
+	flags.StringVar(&o.approve, "approve", "", "how calls are approved: "+strings.Join(approveModes, ", ")+" (default page with -policy or -launch; otherwise no call needs approval)")
+	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers whose tool annotations are believed; * for all")
+	flags.DurationVar(&o.expiry, "expiry", approval.DefaultExpiry, "how long a call waits for approval")
+	flags.DurationVar(&o.remember, "remember", 0, "the longest time for which a yes on the page may be remembered; 0 allows none")
+	flags.StringVar(&o.token, "token", "", "the bearer token of HTTP clients, at least 16 characters; by default it is random and printed")
+	flags.BoolVar(&o.open, "open", false, "serve HTTP clients without a token, at a loopback address only")
+	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name, each time with approval")
+	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
+	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools; others are not offered")
+	args, command, err := flags.parse(line)
+	switch {
+	case err != nil:
+		return err
+	case len(args) > 0 || command != nil:
+		return flags.usage()
+	case o.open && o.token != "":
+		return misuse("-open serves without a token: leave out -token")
+	case o.http == "" && (o.open || o.launch || o.token != ""):
+		return misuse("-open, -launch and -token are for -http")
+	case o.expiry <= 0:
+		return misuse("-expiry: expected a positive duration")
+	case o.remember < 0:
+		return misuse("-remember: expected a positive duration, or 0")
+	case o.http == "" && (o.approve == "terminal" || o.approve == "channel"):
+		return misuse("-approve %s needs -http", o.approve)
+	case o.approve != "" && !slices.Contains(approveModes, o.approve):
+		return misuse("-approve: expected one of %s", strings.Join(approveModes, ", "))
+	}
+	if o.policy != "" || o.launch {
+		o.approve = cmp.Or(o.approve, "page")
+	}
+	if o.journal != "" && o.approve == "" {
+		return misuse("-journal records approvals: expected -approve or -policy")
+	}
+	return serve(ctx, o, env)
+}
+
+// serve serves until ctx or the input ends.
+func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
+	h := &hub{o: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if err := h.open(ctx); err != nil {
+		return err
+	}
+	if o.http != "" || o.approve == "page" {
+		if h.site, err = h.newWebsite(ctx); err != nil {
+			return err
+		}
+	}
+	following, end := context.WithCancel(ctx)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		h.follow(following)
+	}()
+	defer func() { end(); <-followed }()
+	if o.http == "" {
+		return stdio.Serve(ctx, h.face, &stdio.ServeOptions{Logger: h.logger})
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-h.site.served:
+		return err
+	}
+}
+
+// A hub is a bridge, the server that it is mounted on, and what decides about and observes its calls.
+type hub struct {
+	o          *serveOptions
+	env        *environment
+	logger     *slog.Logger
+	telemetry  *telemetry
+	bridge     *bridge.Bridge
+	lock       *pin.Lock // nil without -lock
+	middleware []mcp.Middleware
+	guards     []mcp.Guard
+	journal    *approval.FileJournal // nil without -journal
+	channel    *channel.Channel      // of approvers, or nil
+	face       *server.Server
+	site       *website // nil without HTTP
+}
+
+// open reads the files and makes the server. The first request starts the servers behind it.
+func (h *hub) open(ctx context.Context) (err error) {
+	if h.telemetry, err = newTelemetry(ctx); err != nil {
+		return err
+	}
+	file, err := config.Load(h.o.config)
+	if file == nil {
+		return err
+	}
+	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, file, err)...); err != nil {
+		return err
+	}
+	if err = h.telemetry.observeStates(h.bridge.States); err != nil {
+		return err
+	}
+	var provider server.Provider = h.bridge
+	if h.o.lock != "" {
+		if h.lock, err = loadLock(h.o.lock); err != nil {
+			return err
+		}
+		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.logger})
+	}
+	audit := &gateway.Audit{Logger: h.logger}
+	if err = h.setGuards(ctx, audit); err != nil {
+		return err
+	}
+	h.middleware = []mcp.Middleware{h.telemetry.server.Middleware, audit.Middleware}
+	h.face = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
+		Logger: h.logger, Middleware: h.middleware, Guards: h.guards, OnSession: h.telemetry.server.OnSession,
+	})
+	return h.face.Mount(provider, nil)
+}
+
+// configs returns the servers of a file, and logs what is wrong with the others. err is the error of
+// the file.
+func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridge.Config {
+	for _, warning := range file.Warnings {
+		h.logger.Warn("configuration", "file", file.Name, "warning", warning.String())
+	}
+	configs, invalid := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, &config.DialOptions{Stderr: h.env.stderr, Logger: h.logger})
+	for _, err := range joined(err, invalid) {
+		h.logger.Error("a server is disabled: its configuration is not valid", "error", err)
+	}
+	for i, c := range configs {
+		configs[i].Trusted = h.o.trust == "*" || slices.Contains(strings.Split(h.o.trust, ","), c.Alias)
+		h.telemetry.observeClient(&configs[i])
+	}
+	return configs
+}
+
+// joined returns the errors that were joined.
+func joined(errs ...error) (list []error) {
+	for _, err := range errs {
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
+			list = append(list, joined(several.Unwrap()...)...)
+		} else if err != nil {
+			list = append(list, err)
+		}
+	}
+	return list
+}
+
+// close ends the server. Calls that wait for approval are refused, and running calls may finish.
+func (h *hub) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	var errs []error
+	if h.site != nil {
+		h.site.stopAccepting()
+	}
+	if h.channel != nil {
+		errs = append(errs, h.channel.Close())
+	}
+	if h.site != nil {
+		for _, shutdown := range h.site.frontends {
+			errs = append(errs, shutdown(ctx))
+		}
+	}
+	if h.face != nil {
+		errs = append(errs, h.face.Shutdown(ctx))
+	}
+	if h.site != nil {
+		errs = append(errs, h.site.shutdown(ctx))
+	}
+	if h.journal != nil {
+		errs = append(errs, h.journal.Close())
+	}
+	if h.telemetry != nil {
+		errs = append(errs, h.telemetry.close(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// childConfig is the configuration of a server that runs.
+func childConfig(t *testing.T) map[string]any {
+	return map[string]any{"command": child(t)[1], "env": map[string]string{asServer: "1", "GORACE": "atexit_sleep_ms=0"}}
+}
+
+func writeConfig(t *testing.T, path string, servers map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"mcpServers": servers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve serves what works in a configuration, logs what does not, and applies changes.
+func TestServeOverHTTP(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	bad := map[string]any{"command": "x", "timeout": 60}
+	writeConfig(t, path, map[string]any{"First One": childConfig(t), "bad": bad, "unset": map[string]any{"command": "${DOVETAIL_TEST_UNSET}"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &output{}
+	ended := make(chan error, 1)
+	const token = "0123456789abcdef"
+	go func() {
+		ended <- run(ctx, []string{"serve", "-config", path, "-http", "127.0.0.1:0", "-token", token, "-approve", "page"}, strings.NewReader(""), io.Discard, said)
+	}()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	url := said.await(t, `serving  (http://[\d.:]+)/mcp`)[1]
+	for _, part := range []string{`server bad: timeout: a number is milliseconds`, `DOVETAIL_TEST_UNSET`, `the alias is First-One`, `approve  http://`, `the server is ready. server=First-One`} {
+		said.await(t, part)
+	}
+	try := func(args ...string) (string, error) {
+		return inspectAt(t, append([]string{"-header", "Authorization: Bearer " + token}, args...)...)
+	}
+	if _, err := inspectAt(t, "tools", url+"/mcp"); statusOf(err) != needsLogin {
+		t.Errorf("without a token: %v", err)
+	}
+	if out, err := try("tools", url+"/mcp"); err != nil || !strings.Contains(out, "First-One__greet") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if res, err := http.Get(url + "/health"); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("health: %v, error %v", res, err)
+	} else {
+		res.Body.Close()
+	}
+	writeConfig(t, path, map[string]any{"First One": childConfig(t), "second": childConfig(t), "bad": bad})
+	said.await(t, "the new configuration was applied")
+	said.await(t, `the server is ready. server=second`)
+	for deadline := time.Now().Add(30 * time.Second); ; { // its lists are read after it is ready
+		out, err := try("tools", url+"/mcp")
+		if err == nil && strings.Contains(out, "second__greet") {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("error %v:\n%s", err, out)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// Tools are offered after they were accepted.
+func TestPins(t *testing.T) {
+	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
+	writeConfig(t, path, map[string]any{"a": childConfig(t)})
+	flags := []string{"-config", path, "-lock", lock}
+	out, err := inspectAt(t, append([]string{"pins", "list"}, flags...)...)
+	if err != checkFailed || !strings.Contains(out, "a__greet") {
+		t.Fatalf("error %v:\n%s", err, out)
+	}
+	if out, err = inspectAt(t, append([]string{"pins", "accept", "a__greet"}, flags...)...); err != nil || out != "accepted a__greet\n" {
+		t.Fatalf("error %v:\n%s", err, out)
+	}
+	if out, err = inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != checkFailed || strings.Contains(out, "a__greet\n") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err = inspectAt(t, append([]string{"pins", "accept", "-all"}, flags...)...); err != nil || !strings.Contains(out, "accepted a__ask\n") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err = inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != nil || out != "" {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	for name, target := range targets {
+		if name == "ws" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			flags, at := target.open(t)
+			out, _ := inspectAt(t, append(append(append([]string{"doctor"}, flags...), "-json"), at...)...)
+			var findings []finding
+			if err := json.Unmarshal([]byte(out), &findings); err != nil {
+				t.Fatal(err)
+			}
+			checks := make(map[string]level)
+			for _, f := range findings {
+				checks[f.Check] = f.Level
+				if (f.Do == "") != (f.Level == fine) {
+					t.Errorf("%+v", f)
+				}
+			}
+			for _, check := range []string{"connection", "version", "name", "timing", "tools", "unknown methods"} {
+				if checks[check] == "" || checks[check] == problem {
+					t.Errorf("%s is %q in %s", check, checks[check], out)
+				}
+			}
+		})
+	}
+}
+
+// Files of clients are changed, kept as FILE.bak, and restored by remove.
+func TestAddListRemove(t *testing.T) {
+	home := t.TempDir()
+	for _, name := range []string{"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "APPDATA"} {
+		t.Setenv(name, home)
+	}
+	t.Setenv("CODEX_HOME", "")
+	t.Chdir(t.TempDir())
+	path := filepath.Join(home, ".cursor", "mcp.json")
+	const before = "{ // mine\n  \"mcpServers\": {},\n}\n"
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(before), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if out, err := inspectAt(t, "add", "me", "-dry-run", "--", "x"); err != nil || !strings.Contains(out, `+     "me": {`) || read(path) != before {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, append([]string{"add", "me", "-env", asServer + "=1"}, child(t)...)...); err != nil || out != "added me to Cursor: "+path+"\n" || read(path+".bak") != before {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file is %v, error %v", info, err)
+	}
+	if out, err := inspectAt(t, "tools", "me"); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, "list"); err != nil || !strings.Contains(out, "cursor") || !strings.Contains(out, "me") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, "remove", "me"); err != nil || strings.Contains(read(path), "me\"") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, "remove", "me"); err == nil {
+		t.Error(out)
+	}
+}

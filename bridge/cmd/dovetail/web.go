@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval/page"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// A website serves HTTP: everything with -http, and otherwise the approval page only.
+type website struct {
+	listener  net.Listener
+	http      *http.Server
+	served    chan error                    // gets the error of http once
+	frontends []func(context.Context) error // shut down the handlers
+}
+
+// newWebsite listens, and prints the addresses and tokens. Tokens are printed only here.
+func (h *hub) newWebsite(ctx context.Context) (*website, error) {
+	listener, err := net.Listen("tcp", cmp.Or(h.o.http, "127.0.0.1:0"))
+	if err != nil {
+		return nil, err
+	}
+	w := &website{listener: listener, served: make(chan error, 1)}
+	if h.o.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return nil, errors.Join(misuse("-open serves every client: expected a loopback address such as 127.0.0.1, found %s", h.o.http), listener.Close())
+	}
+	mux := http.NewServeMux()
+	h.routeApprovals(w, mux)
+	if h.o.http != "" {
+		if err := h.routeClients(ctx, w, mux); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	w.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	go func() { w.served <- w.http.Serve(listener); close(w.served) }()
+	return w, nil
+}
+
+// routeApprovals adds the routes of approvers.
+func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
+	if h.channel == nil {
+		return
+	}
+	mux.Handle("/approval", h.channel)
+	if h.o.approve == "channel" {
+		fmt.Fprintf(h.env.stderr, "approve  ws://%s/approval with the token %s\n", w.listener.Addr(), h.channel.Token())
+		return
+	}
+	mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval"}))
+	fmt.Fprintf(h.env.stderr, "approve  http://%s/approvals/#token=%s\n", w.listener.Addr(), h.channel.Token())
+}
+
+// routeClients adds the routes of clients.
+func (h *hub) routeClients(ctx context.Context, w *website, mux *http.ServeMux) error {
+	token, tokens := h.o.token, &gateway.AuthenticatorOptions{Open: h.o.open, Logger: h.logger}
+	if !h.o.open {
+		token = cmp.Or(token, rand.Text())
+		tokens.Tokens = map[string]string{token: "client"}
+	}
+	access, err := gateway.NewAuthenticator(tokens)
+	if err != nil {
+		return err
+	}
+	launching := &toolserver.Options{Server: h.face, States: h.bridge.States, Middleware: h.middleware, Guards: h.guards, Authenticator: access, Logger: h.logger}
+	if h.o.launch {
+		launching.Launch = toolserver.LaunchAny
+	}
+	tools, err := toolserver.New(launching)
+	if err == nil {
+		err = h.face.Start(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	plain := gateway.New(h.face, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
+	endpoint := streamable.Handler(h.face, &streamable.Options{Logger: h.logger})
+	mux.Handle("/", tools)
+	mux.Handle("/mcp", access.Handler(endpoint))
+	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy()))
+	mux.Handle("/api/v1/rest/", http.StripPrefix("/api/v1/rest", plain.REST(nil)))
+	mux.Handle("/metrics", access.Handler(h.telemetry.metrics))
+	mux.HandleFunc("GET /health", h.health)
+	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.face.Shutdown, func(context.Context) error { return endpoint.Close() })
+	if token != h.o.token {
+		fmt.Fprintf(h.env.stderr, "clients  Authorization: Bearer %s\n", token)
+	}
+	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /health and /metrics\n", w.listener.Addr())
+	return nil
+}
+
+// stopAccepting refuses new connections, so that no page of approvals reconnects.
+func (w *website) stopAccepting() {
+	_ = w.listener.Close() // the error of Serve is not needed
+	w.http.SetKeepAlivesEnabled(false)
+}
+
+// shutdown waits for the requests until ctx ends.
+func (w *website) shutdown(ctx context.Context) error {
+	err := errors.Join(w.http.Shutdown(ctx), w.http.Close())
+	<-w.served //nolint:errcheck // it is that of a closed listener
+	return err
+}
+
+// health reports the state of each server. The reasons of failures are only in the log.
+func (h *hub) health(w http.ResponseWriter, _ *http.Request) {
+	type health struct {
+		Alias    string        `json:"alias"`
+		Status   bridge.Status `json:"status"`
+		Since    time.Time     `json:"since"`
+		Restarts int           `json:"restarts"`
+		Tools    int           `json:"tools"`
+	}
+	list := []health{}
+	for _, s := range h.bridge.States() {
+		list = append(list, health{s.Alias, s.Status, s.Since, s.Restarts, s.Tools})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(list); err != nil {
+		h.logger.Debug("the health response was not sent", "error", err)
+	}
+}
