@@ -704,6 +704,42 @@ func TestRequiredTasksOfLegacyServers(t *testing.T) {
 	}
 }
 
+// A server of 2025-11-25 that refuses requests for the state of a task has not answered the call: the
+// call may have been executed, and its task is cancelled.
+func TestStateOfLegacyTaskIsRefused(t *testing.T) {
+	for _, refusal := range []*jsonrpc.Error{
+		{Code: jsonrpc.Busy, Message: "too many requests"}, {Code: jsonrpc.InternalError, Message: "a fault"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var cancelled atomic.Bool
+			legacy := &fakeServer{era: client.Legacy, capabilities: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`}
+			legacy.answer = func(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+				switch req.Method {
+				case mcp.MethodToolsList:
+					return `{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`, nil
+				case mcp.MethodToolsCall:
+					return `{"task":{"taskId":"x","status":"working",` + taskTimes + `,"ttl":null}}`, nil
+				case mcp.MethodTasksGet:
+					return "", refusal
+				case mcp.MethodTasksCancel:
+					cancelled.Store(true)
+				}
+				return "", nil
+			}
+			b := bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: pipeTo(legacy)})
+			session := connect(t, pipeTo(mount(t, b)), client.Options{Tasks: client.TasksOff})
+			_, err := session.CallTool(t.Context(), "w__t", struct{}{}, nil)
+			answer, ok := errors.AsType[*jsonrpc.Error](err)
+			if !ok || !strings.Contains(string(answer.Data), `"executed":"maybe"`) {
+				t.Errorf("after %v the call ends with %v", refusal, err)
+			}
+			if !cancelled.Load() {
+				t.Error("the task is not cancelled")
+			}
+		})
+	}
+}
+
 // The relay passes tasks unchanged.
 func TestRelayPassesTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

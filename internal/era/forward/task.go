@@ -66,7 +66,7 @@ func (c *forwardedCall) awaitTask(created *jsonrpc.Response) (*jsonrpc.Response,
 	}
 	params := mcp.Raw(`{"taskId":` + string(id) + `}`)
 	result, err := c.pollTask(params, created.Member(memberTask, "status"), created.Member(memberTask, "pollInterval"))
-	if err != nil && c.ctx.Err() != nil {
+	if _, lost := errors.AsType[*jsonrpc.CallError](err); lost {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(c.ctx), cancelTimeout)
 		defer stop()
 		_, _ = c.session.Do(ctx, mcp.MethodTasksCancel, params, era.CallOptions{}) // otherwise the task ends with its time to live
@@ -98,19 +98,22 @@ func (c *forwardedCall) pollTask(params mcp.Raw, status, interval json.RawMessag
 		status, interval = state.Member("status"), state.Member("pollInterval")
 	}
 	resp, err := c.session.Do(c.ctx, mcp.MethodTasksResult, params, era.CallOptions{})
-	if err != nil {
-		return nil, lostTask(err)
+	if err == nil {
+		return withoutTask(resp)
 	}
-	return withoutTask(resp)
+	if _, lost := errors.AsType[*jsonrpc.CallError](err); !lost {
+		if _, answered := errors.AsType[*jsonrpc.Error](err); answered {
+			return nil, err // of the call itself
+		}
+	}
+	return nil, lostTask(err)
 }
 
-// lostTask returns the error of a request about a task: whatever became of it, the call was sent.
+// lostTask returns the error of a request about a task. It is not the answer of the call, which may have
+// been executed.
 func lostTask(err error) error {
 	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok {
-		return &jsonrpc.CallError{Method: mcp.MethodToolsCall, Delivery: jsonrpc.MaybeExecuted, Err: failed.Err}
-	}
-	if _, replied := errors.AsType[*jsonrpc.Error](err); replied {
-		return err
+		err = failed.Err
 	}
 	return &jsonrpc.CallError{Method: mcp.MethodToolsCall, Delivery: jsonrpc.MaybeExecuted, Err: err}
 }
