@@ -143,8 +143,14 @@ type configError struct{ error }
 // servers, and returns the names of the tools. If a server does not start, nothing changes.
 func (c *Servers) add(ctx context.Context, text []byte, all bool) (tools []string, err error) {
 	file, err := config.Parse(text, "mcp.json")
-	if err == nil && len(file.Servers) == 0 {
+	switch {
+	case err != nil:
+	case len(file.Servers) == 0:
 		err = errors.New("expected at least one server in mcpServers")
+	default: // later requests use the same names, so none is derived
+		for _, s := range file.Servers {
+			err = errors.Join(err, bridge.CheckAlias(s.Name))
+		}
 	}
 	if err != nil {
 		return nil, &configError{err}

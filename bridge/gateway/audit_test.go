@@ -97,7 +97,7 @@ func TestAuditOutcomes(t *testing.T) {
 		"upstream_busy":        upstream(bridge.Busy),
 		"invalid_params":       &jsonrpc.Error{Code: jsonrpc.InvalidParams},
 		"server_error":         &jsonrpc.Error{Code: jsonrpc.InternalError, Data: json.RawMessage(`{"type":"REJECTED"}`)},
-		"input_required":       &mcp.InputRequired{},
+		"input_required":       &mcp.InputRequired{Requests: map[string]mcp.InputRequest{"name": {}}},
 		"timeout":              fmt.Errorf("late: %w", context.DeadlineExceeded),
 		"canceled":             context.Canceled,
 		"internal":             errTest,
