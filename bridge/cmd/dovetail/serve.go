@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -105,24 +106,29 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 		return err
 	}
 	if o.http != "" || o.approve == "page" {
-		if h.site, err = h.newWebsite(ctx); err != nil {
+		if h.site, err = h.newWebsite(); err != nil {
 			return err
 		}
 	}
-	following, end := context.WithCancel(ctx)
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
-		h.follow(following)
-	}()
-	defer func() { end(); <-followed }()
+	running, end := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer func() { end(); background.Wait() }()
+	background.Go(func() { h.follow(running) })
 	if o.http == "" {
 		return stdio.Serve(ctx, h.face, &stdio.ServeOptions{Logger: h.logger})
 	}
+	failed := make(chan error, 1)
+	background.Go(func() {
+		if err := h.face.Start(running); err != nil && running.Err() == nil {
+			failed <- err
+		}
+	})
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-h.site.served:
+		return err
+	case err := <-failed:
 		return err
 	}
 }
@@ -143,7 +149,8 @@ type hub struct {
 	site       *website // nil without HTTP
 }
 
-// open reads the files and makes the server. The first request starts the servers behind it.
+// open reads the files and makes the server. The first request, or [server.Server.Start], starts the
+// servers behind it.
 func (h *hub) open(ctx context.Context) (err error) {
 	if h.telemetry, err = newTelemetry(ctx); err != nil {
 		return err

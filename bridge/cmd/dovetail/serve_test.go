@@ -77,6 +77,61 @@ func TestServeOverHTTP(t *testing.T) {
 	}
 }
 
+// silent is the value of asServer that makes the test binary a server that never answers.
+const silent = "silent"
+
+// A server that never answers does not delay the addresses, the health and the changes of the file.
+func TestServeBeforeServersAreReady(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	mute := childConfig(t)
+	mute["dovetail"] = map[string]any{"required": true}
+	mute["env"] = map[string]string{asServer: silent, "GORACE": "atexit_sleep_ms=0"}
+	writeConfig(t, path, map[string]any{"mute": mute})
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &output{}
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{"serve", "-config", path, "-http", "127.0.0.1:0", "-approve", "page"}, strings.NewReader(""), io.Discard, said)
+		said.close()
+		ended <- err
+	}()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	url := said.await(t, `serving  (http://[\d.:]+)/mcp`)[1]
+	get := func(path string) string {
+		t.Helper()
+		res, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, error %v", path, res.Status, err)
+		}
+		return string(body)
+	}
+	if health := get("/health"); !strings.Contains(health, `"mute"`) || strings.Contains(health, `"ready"`) {
+		t.Errorf("health: %s", health)
+	}
+	get("/approvals/")
+	writeConfig(t, path, map[string]any{"other": childConfig(t)})
+	said.await(t, "the new configuration was applied")
+	said.await(t, "the server is ready. server=other")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// A required server that does not start ends the program.
+func TestServeWithoutRequiredServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	writeConfig(t, path, map[string]any{"gone": map[string]any{"command": filepath.Join(t.TempDir(), "nothing"), "dovetail": map[string]any{"required": true}}})
+	if out, err := inspectAt(t, "serve", "-config", path, "-http", "127.0.0.1:0"); statusOf(err) != failed || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+}
+
 // Tools are offered after they were accepted.
 func TestPins(t *testing.T) {
 	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
