@@ -139,8 +139,10 @@ type hub struct {
 	env        *environment
 	logger     *slog.Logger
 	telemetry  *telemetry
+	file       *config.File // of which the bridge was made
 	bridge     *bridge.Bridge
 	lock       *pin.Lock // nil without -lock
+	locked     string    // what modified returned before lock was read
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
 	journal    *approval.FileJournal // nil without -journal
@@ -155,11 +157,10 @@ func (h *hub) open(ctx context.Context) (err error) {
 	if h.telemetry, err = newTelemetry(ctx); err != nil {
 		return err
 	}
-	file, err := config.Load(h.o.config)
-	if file == nil {
+	if h.file, err = config.Load(h.o.config); h.file == nil {
 		return err
 	}
-	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, file, err)...); err != nil {
+	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, h.file, err)...); err != nil {
 		return err
 	}
 	if err = h.telemetry.observeStates(h.bridge.States); err != nil {
@@ -167,6 +168,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 	}
 	var provider server.Provider = h.bridge
 	if h.o.lock != "" {
+		h.locked = modified(h.o.lock)
 		if h.lock, err = loadLock(h.o.lock); err != nil {
 			return err
 		}
