@@ -155,6 +155,23 @@ func TestPins(t *testing.T) {
 	}
 }
 
+// The tools of a server that did not start are not known, which is no success.
+func TestPinsWithoutAServer(t *testing.T) {
+	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
+	flags := []string{"-config", path, "-lock", lock}
+	writeConfig(t, path, map[string]any{"gone": map[string]any{"command": filepath.Join(t.TempDir(), "nothing")}})
+	if out, err := inspectAt(t, append([]string{"pins", "list"}, flags...)...); statusOf(err) != unreachable || out != "" {
+		t.Errorf("list: error %v:\n%s", err, out)
+	}
+	out, err := inspectAt(t, append([]string{"pins", "accept", "-all"}, flags...)...)
+	if statusOf(err) != unreachable || !strings.Contains(err.Error(), "did not start: gone") || out != "" {
+		t.Errorf("accept: error %v:\n%s", err, out)
+	}
+	if _, err := os.Stat(lock); !os.IsNotExist(err) {
+		t.Errorf("the lock file: %v", err)
+	}
+}
+
 func TestDoctor(t *testing.T) {
 	for name, target := range targets {
 		if name == "ws" {
