@@ -245,3 +245,19 @@ func TestAddListRemove(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// A mistake in the target does not cost the transcript of an earlier session.
+func TestRecordKeepsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := os.WriteFile(path, []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range [][]string{{"record", path}, {"record", path, "gopher://x"}, {"record", path, "http://127.0.0.1:1/mcp", "more"}, {"tools", "-record", path, "gopher://x"}} {
+		if out, err := inspectAt(t, line...); err == nil {
+			t.Errorf("%q: no error:\n%s", line, out)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != "older" {
+			t.Errorf("%q: error %v:\n%s", line, err, text)
+		}
+	}
+}
