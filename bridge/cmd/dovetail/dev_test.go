@@ -130,7 +130,7 @@ func TestExitStatuses(t *testing.T) {
 	for line, want := range map[string]exitStatus{
 		"": misused, "frobnicate": misused, "tools": misused, "tools -frobnicate x": misused, "serve x": misused, "help": succeeded, "version": succeeded,
 		"tools http://127.0.0.1:1/mcp": unreachable, "tools -- /no/such/program": unreachable, "journal verify /no/such/file": failed,
-		"serve -open": misused, "pins": misused, "pins accept": misused, "gen -check -- x": misused, "pack": misused, "replay": misused, "record": misused, "dev": misused,
+		"serve -open": misused, "pins": misused, "pins accept": misused, "gen -check -- x": misused, "pack": misused, "pack -name a.b/c -build . -systems linux,macos": misused, "pack -name a.b/c -build . -systems linux,": misused, "replay": misused, "record": misused, "dev": misused,
 		"add x": misused, "add x -client frobnicate -- y": misused, "remove": misused, "doctor": misused, "list x": misused,
 	} {
 		if got := statusOf(run(t.Context(), strings.Fields(line), strings.NewReader(""), io.Discard, io.Discard)); got != want {
