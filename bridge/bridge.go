@@ -218,17 +218,24 @@ func (b *Bridge) notify(change mcp.Change) {
 	}
 }
 
-// waitStarted returns the joined errors of required servers.
+// waitStarted returns the joined errors of required servers. It starts over when the servers have been
+// replaced: those that were stopped count no longer.
 func (b *Bridge) waitStarted(ctx context.Context) error {
 	optional, cancel := context.WithTimeout(ctx, b.opts.StartTimeout)
 	defer cancel()
-	return waitAll(*b.members.Load(), func(m *member) error {
-		if m.config.Required {
-			return m.waitConfigured(ctx)
+	for {
+		members := b.members.Load()
+		err := waitAll(*members, func(m *member) error {
+			if m.config.Required {
+				return m.waitConfigured(ctx)
+			}
+			_ = m.waitReady(optional) // the error is logged, and part of State
+			return nil
+		})
+		if b.members.Load() == members {
+			return err
 		}
-		_ = m.waitReady(optional) // the error is logged, and part of State
-		return nil
-	})
+	}
 }
 
 // Start runs the bridge in the background until ctx ends or stop is called, for a program

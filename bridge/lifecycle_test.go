@@ -84,6 +84,40 @@ func TestRequiredServer(t *testing.T) {
 	}
 }
 
+// A required server that is replaced while it starts does not make the start fail. Its replacement is
+// waited for.
+func TestRequiredServerIsReplacedWhileItStarts(t *testing.T) {
+	for _, refuse := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			bad, next := dialerTo(echo(nil)), dialerTo(echo(nil))
+			bad.hang.Store(true)
+			next.refuse.Store(refuse)
+			b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "bad", Dialer: bad, Required: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			started := make(chan error, 1)
+			go func() {
+				stop, err := b.Start(t.Context())
+				started <- err
+				if err == nil {
+					stop()
+				}
+			}()
+			synctest.Wait()
+			if err := b.Update(bridge.Config{Alias: "next", Dialer: next, Required: true}); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-started; refuse {
+				wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
+			} else if err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		})
+	}
+}
+
 // A call waits a little for a server that has just ended. Later calls fail at once until it is
 // back.
 func TestRestart(t *testing.T) {

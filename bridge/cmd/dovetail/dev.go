@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,9 @@ import (
 var devCommand = &subcommand{
 	name: "dev", args: "[FLAGS] -- COMMAND [ARG…]", short: "serve a server, and restart it when its source changes",
 	long: `The client keeps its session and is notified of changed lists. go run is replaced by go build: if
-the build fails, or the new program does not start, the old one keeps running. Standard error shows
-the messages, the output of builds, and the standard error of the server.`,
+the build fails, or the new program does not start, the old one keeps running. go run with -exec or
+with a version runs unchanged. Standard error shows the messages, the output of builds, and the
+standard error of the server.`,
 	run: runDev,
 }
 
@@ -42,9 +44,9 @@ type devOptions struct {
 func runDev(ctx context.Context, env *environment, sub *subcommand, line []string) error {
 	o := &devOptions{}
 	flags := newFlags(sub, env.stderr)
-	flags.StringVar(&o.watch, "watch", ".", "the `folder` with the source")
+	flags.StringVar(&o.watch, "watch", "", "the `folder` with the source (default the current one, or that of -C of go run)")
 	flags.StringVar(&o.ext, "ext", "", "the `extensions` of source files, separated by commas (default go,mod,sum,html,tmpl,css,js,sql for go run, and those of widespread languages otherwise)")
-	flags.StringVar(&o.http, "http", "", "serve HTTP at this `address`, at /mcp, in place of standard input and output")
+	flags.StringVar(&o.http, "http", "", "serve HTTP at this loopback `address`, without a token, at /mcp, in place of standard input and output")
 	flags.BoolVar(&o.quiet, "quiet", false, "do not show the messages")
 	flags.DurationVar(&o.interval, "interval", 300*time.Millisecond, "how often the files are checked")
 	args, command, err := flags.parse(line)
@@ -53,6 +55,16 @@ func runDev(ctx context.Context, env *environment, sub *subcommand, line []strin
 	}
 	if len(args) > 0 || command == nil || o.interval <= 0 {
 		return flags.usage()
+	}
+	if o.http != "" {
+		at, err := net.ResolveTCPAddr("tcp", o.http)
+		if err != nil {
+			return misuse("-http: %v", err)
+		}
+		if !at.IP.IsLoopback() {
+			return misuse("-http serves every client: expected a loopback address such as 127.0.0.1:8900, found %s", o.http)
+		}
+		o.http = at.String()
 	}
 	o.command = command
 	return dev(ctx, o, env)
@@ -65,6 +77,7 @@ type developed struct {
 	build  *goBuild // nil: the command is run as it is
 	logger *slog.Logger
 	bridge *bridge.Bridge
+	face   *server.Server // mounts bridge
 	runs   int
 }
 
@@ -76,18 +89,26 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 	}
 	defer os.RemoveAll(folder)
 	d.build = parseGoRun(o.command, folder)
-	w := newSourceWatcher(o.watch, o.extensions(d.build != nil))
-	before := w.snapshot()
-	config, err := d.next(ctx)
+	w, before, err := d.watch()
 	if err != nil {
 		return err
 	}
+	var configs []bridge.Config
+	config, err := d.next(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		printError(env.stderr, fmt.Errorf("the server starts after the next change: %w", err))
+	default:
+		configs = append(configs, config)
+	}
 	opts := &bridge.Options{Logger: d.logger, Name: func(_, name string) string { return name }}
-	if d.bridge, err = bridge.New(opts, config); err != nil {
+	if d.bridge, err = bridge.New(opts, configs...); err != nil {
 		return err
 	}
-	face := server.New(mcp.Implementation{Name: "dovetail-dev", Version: version()}, &server.Options{Logger: d.logger})
-	if err := face.Mount(d.bridge, nil); err != nil {
+	d.face = server.New(mcp.Implementation{Name: "dovetail-dev", Version: version()}, &server.Options{Logger: d.logger})
+	if err := d.face.Mount(d.bridge, nil); err != nil {
 		return err
 	}
 	watching, stop := context.WithCancel(ctx)
@@ -100,12 +121,34 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 		conn.Trace = showTraffic(env.stderr)
 	}
 	if o.http == "" {
-		return stdio.Serve(ctx, face, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
+		return stdio.Serve(ctx, d.face, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
 	}
-	return streamable.Serve(ctx, o.http, face, &streamable.ServeOptions{
+	return streamable.Serve(ctx, o.http, d.face, &streamable.ServeOptions{
 		Options:  streamable.Options{Logger: d.logger, Conn: conn},
 		OnListen: func(at net.Addr) { fmt.Fprintf(env.stderr, "serving  http://%s/mcp\n", at) },
 	})
+}
+
+// watch returns the watcher of the source and the state of the files.
+func (d *developed) watch() (*sourceWatcher, map[string]string, error) {
+	folder := d.o.watch
+	if folder == "" && d.build != nil {
+		folder = d.build.dir
+	}
+	folder = cmp.Or(folder, ".")
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return nil, nil, misuse("expected a folder with the source: %s is none", folder)
+	}
+	extensions := d.o.extensions(d.build != nil)
+	w := newSourceWatcher(folder, extensions)
+	files := w.snapshot()
+	switch len(files) {
+	case 0:
+		fmt.Fprintf(d.env.stderr, "dovetail: no file in %s ends with .%s: expected another -watch or -ext\n", peertext.Escape(folder), peertext.Escape(strings.Join(extensions, ", .")))
+	case maxSources:
+		fmt.Fprintf(d.env.stderr, "dovetail: only the first %d files in %s are watched: expected another -watch or -ext\n", maxSources, peertext.Escape(folder))
+	}
+	return w, files, nil
 }
 
 // extensions returns the extensions of source files.
@@ -122,7 +165,9 @@ func (o *devOptions) extensions(isGo bool) []string {
 // next builds the server if necessary, and returns its configuration for the bridge.
 func (d *developed) next(ctx context.Context) (bridge.Config, error) {
 	command := d.o.command
+	opts := &stdio.CommandOptions{InheritEnv: true, Name: "server", Stderr: d.env.stderr, Logger: d.logger}
 	if d.build != nil {
+		opts.Dir = d.build.dir
 		began := time.Now()
 		built, err := d.build.run(ctx, d.env.stderr)
 		if err != nil {
@@ -132,8 +177,7 @@ func (d *developed) next(ctx context.Context) (bridge.Config, error) {
 		command = built
 	}
 	d.runs++
-	dialer := stdio.Command(command[0], command[1:], &stdio.CommandOptions{InheritEnv: true, Name: "server", Stderr: d.env.stderr, Logger: d.logger})
-	return bridge.Config{Alias: "server", Dialer: dialer, Fingerprint: fmt.Sprint(d.runs)}, nil
+	return bridge.Config{Alias: "server", Dialer: stdio.Command(command[0], command[1:], opts), Fingerprint: fmt.Sprint(d.runs)}, nil
 }
 
 // follow replaces the running server whenever the source changes, until ctx ends.
@@ -146,6 +190,9 @@ func (d *developed) follow(ctx context.Context, w *sourceWatcher, before map[str
 		before = after
 		fmt.Fprintf(d.env.stderr, "dovetail: %s changed\n", peertext.Escape(changed))
 		config, err := d.next(ctx)
+		if err == nil {
+			err = d.face.Start(ctx) // UpdateAll needs a bridge that runs
+		}
 		if err == nil {
 			err = d.bridge.UpdateAll(ctx, config)
 		}
@@ -173,33 +220,43 @@ func showTraffic(w io.Writer) func(sent bool, frame []byte) {
 
 // A goBuild builds what go run would run.
 type goBuild struct {
+	program               string // go
 	flags, packages, args []string
-	folder                string
+	dir                   string // the value of -C, in which the program runs, or ""
+	folder                string // of the built programs
 	builds                int
 }
 
 // valueFlags are the build flags with a value in the next word.
 var valueFlags = []string{"C", "asmflags", "buildmode", "compiler", "covermode", "coverpkg", "exec", "gccgoflags", "gcflags", "installsuffix", "ldflags", "mod", "modfile", "o", "overlay", "p", "pgo", "pkgdir", "tags", "toolexec"}
 
-// parseGoRun returns the build for a command that is go run, and nil for others.
+// parseGoRun returns the build for a command that is go run, and nil for others. It is also nil if
+// go build cannot do the same: with -exec, and for a package with a version.
 func parseGoRun(command []string, folder string) *goBuild {
 	if len(command) < 3 || filepath.Base(command[0]) != "go" || command[1] != "run" {
 		return nil
 	}
-	b := &goBuild{folder: folder}
+	b := &goBuild{program: command[0], folder: folder}
 	rest := command[2:]
 	for len(rest) > 0 && strings.HasPrefix(rest[0], "-") {
-		name, _, hasValue := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+		name, value, hasValue := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
 		count := 1
 		if !hasValue && slices.Contains(valueFlags, name) {
 			count = min(2, len(rest))
+			value = rest[count-1]
+		}
+		switch name {
+		case "exec":
+			return nil
+		case "C":
+			b.dir = value
 		}
 		b.flags, rest = append(b.flags, rest[:count]...), rest[count:]
 	}
 	for len(rest) > 0 && (len(b.packages) == 0 || strings.HasSuffix(rest[0], ".go") && strings.HasSuffix(b.packages[0], ".go")) {
 		b.packages, rest = append(b.packages, rest[0]), rest[1:]
 	}
-	if len(b.packages) == 0 {
+	if len(b.packages) == 0 || strings.Contains(b.packages[0], "@") {
 		return nil
 	}
 	b.args = rest
@@ -211,7 +268,7 @@ func parseGoRun(command []string, folder string) *goBuild {
 func (b *goBuild) run(ctx context.Context, stderr io.Writer) ([]string, error) {
 	b.builds++
 	program := filepath.Join(b.folder, fmt.Sprintf("server%d.exe", b.builds)) // another name, since the old program runs
-	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, b.flags, []string{"-o", program}, b.packages)...)
+	build := exec.CommandContext(ctx, b.program, slices.Concat([]string{"build"}, b.flags, []string{"-o", program}, b.packages)...)
 	build.Stdout, build.Stderr = stderr, stderr
 	if err := build.Run(); err != nil {
 		return nil, errors.Join(errors.New("the build failed"), ctx.Err())

@@ -14,9 +14,13 @@ import (
 
 func TestGoRunIsBuilt(t *testing.T) {
 	for line, want := range map[string]string{
-		"go run ./cmd/server -a b":               "flags [], packages [./cmd/server], args [-a b]",
-		"go run -race -tags x -C ../y . c":       "flags [-race -tags x -C ../y], packages [.], args [c]",
-		"/usr/bin/go run -tags=x a.go b.go c -d": "flags [-tags=x], packages [a.go b.go], args [c -d]",
+		"go run ./cmd/server -a b":               "go, flags [], packages [./cmd/server], args [-a b], dir ",
+		"go run -C ../y -race -tags x . c":       "go, flags [-C ../y -race -tags x], packages [.], args [c], dir ../y",
+		"go run -C=y .":                          "go, flags [-C=y], packages [.], args [], dir y",
+		"/usr/bin/go run -tags=x a.go b.go c -d": "/usr/bin/go, flags [-tags=x], packages [a.go b.go], args [c -d], dir ",
+		"go run -exec env ./x":                   "",
+		"go run -exec=env ./x":                   "",
+		"go run example.com/x@latest":            "",
 		"go run -race":                           "",
 		"go build ./x":                           "",
 		"node server.js":                         "",
@@ -24,11 +28,41 @@ func TestGoRunIsBuilt(t *testing.T) {
 	} {
 		got := ""
 		if b := parseGoRun(strings.Fields(line), "x"); b != nil {
-			got = fmt.Sprintf("flags %v, packages %v, args %v", b.flags, b.packages, b.args)
+			got = fmt.Sprintf("%s, flags %v, packages %v, args %v, dir %s", b.program, b.flags, b.packages, b.args, b.dir)
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
+	}
+}
+
+func TestDevRefuses(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "a.go")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, flags := range map[string][]string{
+		"expected a loopback address":      {"-http", "0.0.0.0:0"},
+		"such as 127.0.0.1:8900, found :0": {"-http", ":0"},
+		"missing port":                     {"-http", "127.0.0.1"},
+		"nothing is none":                  {"-watch", filepath.Join(folder, "nothing")},
+		"a.go is none":                     {"-watch", file},
+	} {
+		line := slices.Concat([]string{"dev"}, flags, []string{"--", "true"})
+		if err := run(t.Context(), line, strings.NewReader(""), io.Discard, io.Discard); statusOf(err) != misused || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", flags, err, want)
+		}
+	}
+}
+
+func TestDevSaysThatNothingIsWatched(t *testing.T) {
+	var said strings.Builder
+	if err := run(t.Context(), append([]string{"dev", "-quiet", "-watch", t.TempDir(), "-ext", "x,y"}, child(t)...), strings.NewReader(""), io.Discard, &said); err != nil {
+		t.Error(err)
+	}
+	if want := "ends with .x, .y: expected another -watch or -ext"; !strings.Contains(said.String(), want) {
+		t.Errorf("%q is not in:\n%s", want, &said)
 	}
 }
 
@@ -96,7 +130,7 @@ func TestExitStatuses(t *testing.T) {
 	for line, want := range map[string]exitStatus{
 		"": misused, "frobnicate": misused, "tools": misused, "tools -frobnicate x": misused, "serve x": misused, "help": succeeded, "version": succeeded,
 		"tools http://127.0.0.1:1/mcp": unreachable, "tools -- /no/such/program": unreachable, "journal verify /no/such/file": failed,
-		"serve -open": misused, "pins": misused, "pins accept": misused, "gen -check -- x": misused, "pack": misused, "replay": misused, "record": misused, "dev": misused,
+		"serve -open": misused, "pins": misused, "pins accept": misused, "gen -check -- x": misused, "pack": misused, "pack -name a.b/c -build . -systems linux,macos": misused, "pack -name a.b/c -build . -systems linux,": misused, "replay": misused, "record": misused, "dev": misused,
 		"add x": misused, "add x -client frobnicate -- y": misused, "remove": misused, "doctor": misused, "list x": misused,
 	} {
 		if got := statusOf(run(t.Context(), strings.Fields(line), strings.NewReader(""), io.Discard, io.Discard)); got != want {

@@ -45,6 +45,8 @@ func TestMain(m *testing.M) {
 		err = serveShelf()
 	case behind:
 		err = stdio.Serve(context.Background(), newBehind(), nil)
+	case silent:
+		_, err = io.Copy(io.Discard, os.Stdin)
 	default:
 		err = stdio.Serve(context.Background(), newServer(), nil)
 	}

@@ -59,6 +59,9 @@ func runPack(ctx context.Context, env *environment, sub *subcommand, line []stri
 	if o.Name == "" || o.build == "" && len(o.urls)+len(o.packages) == 0 {
 		return misuse("expected -name, and -build, -url or -package: dovetail help pack")
 	}
+	if err := checkSystems(o.systems); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(o.out, 0o750); err != nil {
 		return err
 	}
@@ -96,6 +99,20 @@ func runPack(ctx context.Context, env *environment, sub *subcommand, line []stri
 
 // platforms are the systems of a bundle, with the architecture that most machines have or emulate.
 var platforms = [...]struct{ system, arch string }{{"linux", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+
+// checkSystems refuses names that are no systems of platforms.
+func checkSystems(names string) error {
+	for name := range strings.SplitSeq(names, ",") {
+		known := false
+		for _, p := range platforms {
+			known = known || p.system == name
+		}
+		if !known {
+			return misuse("-systems: expected linux, darwin or windows, separated by commas, found %q", name)
+		}
+	}
+	return nil
+}
 
 // programs builds the programs of the bundle.
 func (o *packOptions) programs(ctx context.Context, stderr io.Writer, folder string) (*describe.Bundle, error) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -23,8 +24,9 @@ const pinnedAlias = "all"
 var pinsCommand = &subcommand{
 	name: "pins", args: "[FLAGS] list, or pins [FLAGS] accept [TOOL…]", short: "accept the tools that dovetail serve -lock may offer",
 	long: `list starts the servers of the configuration file, and prints the tools that are new or have
-changed since they were accepted. The exit status is 2 if there are any. accept accepts the named
-tools, or all of them with -all. A running dovetail serve reads the lock file when it changes.`,
+changed since they were accepted. The exit status is 2 if there are any, and otherwise 4 if a server
+did not start. accept accepts the named tools, or all of them with -all, which accepts nothing if a
+server did not start. A running dovetail serve reads the lock file when it changes.`,
 	run: runPins,
 }
 
@@ -60,35 +62,49 @@ func runPins(ctx context.Context, env *environment, sub *subcommand, line []stri
 	if err != nil {
 		return err
 	}
-	pending, err := pendingTools(ctx, env, path, lock, timeout)
-	if err != nil {
+	pending, missing, err := pendingTools(ctx, env, path, lock, timeout)
+	switch {
+	case err != nil:
 		return err
-	}
-	if accept {
+	case all && len(missing) > 0:
+		return &unreachableError{fmt.Errorf("no tool was accepted, since servers did not start: %s", strings.Join(missing, ", "))}
+	case accept:
 		return acceptPins(env, lock, pending, args[1:])
 	}
-	return printPins(env, pending, asJSON)
+	if err := printPins(env, pending, asJSON); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return unreachable
+	}
+	return nil
 }
 
-// pendingTools starts the servers and returns the tools that are not as pinned.
-func pendingTools(ctx context.Context, env *environment, path string, lock *pin.Lock, timeout time.Duration) ([]pin.Pending, error) {
+// pendingTools starts the servers and returns the tools that are not as pinned. missing are the
+// aliases of servers that did not start.
+func pendingTools(ctx context.Context, env *environment, path string, lock *pin.Lock, timeout time.Duration) (pending []pin.Pending, missing []string, err error) {
 	c := &command{target: target{config: path}, timeout: timeout}
 	configs, err := c.configs(ctx, env.stderr, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all, err := bridge.New(&bridge.Options{Logger: slog.New(slog.DiscardHandler), StartTimeout: timeout}, configs...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	stop, err := all.Start(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer stop()
 	(&servers{bridge: all}).report(env.stderr)
+	for _, state := range all.States() {
+		if state.Err != nil {
+			missing = append(missing, state.Alias)
+		}
+	}
 	pin.Wrap(all, pinnedAlias, lock, &pin.Options{Logger: slog.New(slog.DiscardHandler)}).Catalog()
-	return lock.Pending(), nil
+	return lock.Pending(), missing, nil
 }
 
 func acceptPins(env *environment, lock *pin.Lock, pending []pin.Pending, names []string) error {
@@ -115,11 +131,11 @@ func acceptPins(env *environment, lock *pin.Lock, pending []pin.Pending, names [
 
 func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 	type shown struct {
-		Tool      string          `json:"tool"`
-		Reason    string          `json:"reason"`
-		OldDigest string          `json:"oldDigest,omitempty"`
-		NewDigest string          `json:"newDigest,omitempty"`
-		Tools     json.RawMessage `json:"definition"`
+		Tool       string          `json:"tool"`
+		Reason     string          `json:"reason"`
+		OldDigest  string          `json:"oldDigest,omitempty"`
+		NewDigest  string          `json:"newDigest,omitempty"`
+		Definition json.RawMessage `json:"definition"`
 	}
 	list := []shown{}
 	for _, p := range pending {
@@ -133,7 +149,7 @@ func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 		fmt.Fprintf(env.stdout, "%s\n", text)
 	} else {
 		for _, p := range list {
-			fmt.Fprintf(env.stdout, "%-8s %s\n         %s\n", p.Reason, peertext.Escape(p.Tool), peertext.Cut(peertext.EscapeJSON(p.Tools), maxText))
+			fmt.Fprintf(env.stdout, "%-8s %s\n         %s\n", p.Reason, peertext.Escape(p.Tool), peertext.Cut(peertext.EscapeJSON(p.Definition), maxText))
 		}
 	}
 	if len(list) > 0 {

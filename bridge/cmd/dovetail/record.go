@@ -14,7 +14,7 @@ import (
 
 var recordCommand = &subcommand{
 	name: "record", args: "[FLAGS] FILE TARGET", short: "relay a server on standard input and output, and record the session",
-	long: `The transcript has one message on each line, secrets included. Use it in a client's configuration in
+	long: `The transcript has one message on each line, secrets included. It replaces an older one in FILE. Use it in a client's configuration in
 place of the server, or record one command with: dovetail call -record FILE TARGET …
 ` + targetHelp,
 	run: runRecord,
@@ -31,16 +31,17 @@ func runRecord(ctx context.Context, env *environment, sub *subcommand, line []st
 	if len(args) == 0 {
 		return flags.usage()
 	}
-	rest := args[1:]
-	if child != nil {
-		rest = append(append(rest, "--"), child...)
+	dialer, several, err := c.soleTarget(ctx, env, flags, args[1:], child)
+	if err != nil {
+		return err
 	}
+	defer several.close()
 	recorder, err := newRecorder(args[0])
 	if err != nil {
 		return err
 	}
 	defer recorder.close(env.stderr)
-	return c.relay(ctx, env, flags, rest, recorder.server)
+	return c.relay(ctx, dialer, recorder.server)
 }
 
 // A recorder records the messages of a session.
@@ -102,16 +103,7 @@ func runReplay(ctx context.Context, env *environment, sub *subcommand, line []st
 			fmt.Fprintf(env.stderr, "dovetail: the transcript has no such request: %s\n", peertext.Escape(method))
 		}), nil)
 	}
-	if args, err = c.target.take(args[1:], child); err != nil {
-		return err
-	}
-	if len(args) > 0 {
-		return flags.usage()
-	}
-	if err := c.target.logIn(ctx, env.stderr); err != nil {
-		return err
-	}
-	dialer, several, err := c.dialer(ctx, env.stderr)
+	dialer, several, err := c.soleTarget(ctx, env, flags, args[1:], child)
 	if err != nil {
 		return err
 	}

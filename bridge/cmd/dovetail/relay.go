@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
@@ -15,31 +16,38 @@ var relayCommand = &subcommand{
 		c := &command{}
 		flags := newFlags(sub, env.stderr)
 		c.targetFlags(flags.FlagSet, 30*time.Second)
-		return c.relay(ctx, env, flags, line, nil)
+		args, child, err := flags.parse(line)
+		if err != nil {
+			return err
+		}
+		dialer, several, err := c.soleTarget(ctx, env, flags, args, child)
+		if err != nil {
+			return err
+		}
+		defer several.close()
+		return c.relay(ctx, dialer, nil)
 	},
 }
 
-// relay relays the messages of standard input and output to the target. trace is called for each
-// message of the client, and may be nil.
-func (c *command) relay(ctx context.Context, env *environment, flags *flagSet, line []string, trace func(sent bool, frame []byte)) error {
-	args, child, err := flags.parse(line)
+// soleTarget logs in, and returns a dialer for the target that all arguments name. The caller closes
+// the servers.
+func (c *command) soleTarget(ctx context.Context, env *environment, flags *flagSet, args, child []string) (transport.Dialer, *servers, error) {
+	args, err := c.target.take(args, child)
 	if err != nil {
-		return err
-	}
-	if args, err = c.target.take(args, child); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if len(args) > 0 {
-		return flags.usage()
+		return nil, nil, flags.usage()
 	}
 	if err := c.target.logIn(ctx, env.stderr); err != nil {
-		return err
+		return nil, nil, err
 	}
-	dialer, several, err := c.dialer(ctx, env.stderr)
-	if err != nil {
-		return err
-	}
-	defer several.close()
+	return c.dialer(ctx, env.stderr)
+}
+
+// relay relays the messages of standard input and output to a server. trace is called for each
+// message of the client, and may be nil.
+func (c *command) relay(ctx context.Context, dialer transport.Dialer, trace func(sent bool, frame []byte)) error {
 	relay := bridge.Relay(dialer, &bridge.RelayOptions{ConnectTimeout: c.timeout})
 	defer relay.Close()
 	opts := &stdio.ServeOptions{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
@@ -21,8 +22,9 @@ func (h *hub) follow(ctx context.Context) {
 	}()
 	first := true
 	_ = config.Watch(ctx, h.o.config, h.o.reload, func(file *config.File, err error) {
-		if first { // the servers of the first content run already
-			first = false
+		unchanged := first && reflect.DeepEqual(file, h.file)
+		first = false
+		if unchanged { // since the servers were made
 			return
 		}
 		if file == nil {
@@ -48,7 +50,7 @@ func (h *hub) followLock(ctx context.Context) {
 	}
 	ticker := time.NewTicker(lockInterval)
 	defer ticker.Stop()
-	seen := modified(h.o.lock)
+	seen := h.locked
 	for {
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -105,24 +106,29 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 		return err
 	}
 	if o.http != "" || o.approve == "page" {
-		if h.site, err = h.newWebsite(ctx); err != nil {
+		if h.site, err = h.newWebsite(); err != nil {
 			return err
 		}
 	}
-	following, end := context.WithCancel(ctx)
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
-		h.follow(following)
-	}()
-	defer func() { end(); <-followed }()
+	running, end := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer func() { end(); background.Wait() }()
+	background.Go(func() { h.follow(running) })
 	if o.http == "" {
 		return stdio.Serve(ctx, h.face, &stdio.ServeOptions{Logger: h.logger})
 	}
+	failed := make(chan error, 1)
+	background.Go(func() {
+		if err := h.face.Start(running); err != nil && running.Err() == nil {
+			failed <- err
+		}
+	})
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-h.site.served:
+		return err
+	case err := <-failed:
 		return err
 	}
 }
@@ -133,8 +139,10 @@ type hub struct {
 	env        *environment
 	logger     *slog.Logger
 	telemetry  *telemetry
+	file       *config.File // of which the bridge was made
 	bridge     *bridge.Bridge
 	lock       *pin.Lock // nil without -lock
+	locked     string    // what modified returned before lock was read
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
 	journal    *approval.FileJournal // nil without -journal
@@ -143,16 +151,16 @@ type hub struct {
 	site       *website // nil without HTTP
 }
 
-// open reads the files and makes the server. The first request starts the servers behind it.
+// open reads the files and makes the server. The first request, or [server.Server.Start], starts the
+// servers behind it.
 func (h *hub) open(ctx context.Context) (err error) {
 	if h.telemetry, err = newTelemetry(ctx); err != nil {
 		return err
 	}
-	file, err := config.Load(h.o.config)
-	if file == nil {
+	if h.file, err = config.Load(h.o.config); h.file == nil {
 		return err
 	}
-	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, file, err)...); err != nil {
+	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, h.file, err)...); err != nil {
 		return err
 	}
 	if err = h.telemetry.observeStates(h.bridge.States); err != nil {
@@ -160,6 +168,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 	}
 	var provider server.Provider = h.bridge
 	if h.o.lock != "" {
+		h.locked = modified(h.o.lock)
 		if h.lock, err = loadLock(h.o.lock); err != nil {
 			return err
 		}

@@ -10,9 +10,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -150,10 +152,19 @@ func TestServeOverStdio(t *testing.T) {
 // followed returns a hub that reads its file all the time.
 func followed(t *testing.T, path string, log io.Writer) *hub {
 	t.Helper()
-	h := &hub{o: &serveOptions{config: path, reload: 10 * time.Millisecond}, env: &environment{stderr: io.Discard}, logger: slog.New(slog.NewTextHandler(log, nil))}
+	return changedBeforeFollow(t, &serveOptions{config: path}, log, func() {})
+}
+
+// changedBeforeFollow is followed for a hub with other options. change is called between the first
+// reading of the files and the beginning of the watch.
+func changedBeforeFollow(t *testing.T, o *serveOptions, log io.Writer, change func()) *hub {
+	t.Helper()
+	o.reload = 10 * time.Millisecond
+	h := &hub{o: o, env: &environment{stderr: io.Discard}, logger: slog.New(slog.NewTextHandler(log, nil))}
 	if err := h.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	change()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -240,4 +251,30 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 		t.Errorf("the server runs in process %s, error %v, before in %s", after, err, before)
 	}
 	hasServers(t, session, "one")
+}
+
+func TestFilesChangeBeforeTheyAreWatched(t *testing.T) {
+	path, lock := behindFile(t, "one"), filepath.Join(t.TempDir(), "mcp.lock")
+	empty := pin.NewLock(lock)
+	if err := empty.Save(); err != nil {
+		t.Fatal(err)
+	}
+	said := &output{}
+	changedBeforeFollow(t, &serveOptions{config: path, lock: lock}, said, func() {
+		write(t, path, behindConfig(t, "two"))
+		write(t, lock, "{")
+	})
+	said.await(t, "the new configuration was applied")
+	said.await(t, "the lock file was not read")
+}
+
+func TestUnchangedFileIsNotAppliedAgain(t *testing.T) {
+	path := behindFile(t, "one")
+	said := &output{}
+	followed(t, path, said)
+	write(t, path, behindConfig(t, "two"))
+	said.await(t, "the new configuration was applied")
+	if n := strings.Count(said.String(), "was applied"); n != 1 {
+		t.Errorf("%d configurations were applied:\n%s", n, said)
+	}
 }

@@ -77,6 +77,61 @@ func TestServeOverHTTP(t *testing.T) {
 	}
 }
 
+// silent is the value of asServer that makes the test binary a server that never answers.
+const silent = "silent"
+
+// A server that never answers does not delay the addresses, the health and the changes of the file.
+func TestServeBeforeServersAreReady(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	mute := childConfig(t)
+	mute["dovetail"] = map[string]any{"required": true}
+	mute["env"] = map[string]string{asServer: silent, "GORACE": "atexit_sleep_ms=0"}
+	writeConfig(t, path, map[string]any{"mute": mute})
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &output{}
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{"serve", "-config", path, "-http", "127.0.0.1:0", "-approve", "page"}, strings.NewReader(""), io.Discard, said)
+		said.close()
+		ended <- err
+	}()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	url := said.await(t, `serving  (http://[\d.:]+)/mcp`)[1]
+	get := func(path string) string {
+		t.Helper()
+		res, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, error %v", path, res.Status, err)
+		}
+		return string(body)
+	}
+	if health := get("/health"); !strings.Contains(health, `"mute"`) || strings.Contains(health, `"ready"`) {
+		t.Errorf("health: %s", health)
+	}
+	get("/approvals/")
+	writeConfig(t, path, map[string]any{"other": childConfig(t)})
+	said.await(t, "the new configuration was applied")
+	said.await(t, "the server is ready. server=other")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// A required server that does not start ends the program.
+func TestServeWithoutRequiredServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	writeConfig(t, path, map[string]any{"gone": map[string]any{"command": filepath.Join(t.TempDir(), "nothing"), "dovetail": map[string]any{"required": true}}})
+	if out, err := inspectAt(t, "serve", "-config", path, "-http", "127.0.0.1:0"); statusOf(err) != failed || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+}
+
 // Tools are offered after they were accepted.
 func TestPins(t *testing.T) {
 	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
@@ -97,6 +152,23 @@ func TestPins(t *testing.T) {
 	}
 	if out, err = inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != nil || out != "" {
 		t.Errorf("error %v:\n%s", err, out)
+	}
+}
+
+// The tools of a server that did not start are not known, which is no success.
+func TestPinsWithoutAServer(t *testing.T) {
+	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
+	flags := []string{"-config", path, "-lock", lock}
+	writeConfig(t, path, map[string]any{"gone": map[string]any{"command": filepath.Join(t.TempDir(), "nothing")}})
+	if out, err := inspectAt(t, append([]string{"pins", "list"}, flags...)...); statusOf(err) != unreachable || out != "" {
+		t.Errorf("list: error %v:\n%s", err, out)
+	}
+	out, err := inspectAt(t, append([]string{"pins", "accept", "-all"}, flags...)...)
+	if statusOf(err) != unreachable || !strings.Contains(err.Error(), "did not start: gone") || out != "" {
+		t.Errorf("accept: error %v:\n%s", err, out)
+	}
+	if _, err := os.Stat(lock); !os.IsNotExist(err) {
+		t.Errorf("the lock file: %v", err)
 	}
 }
 
@@ -171,5 +243,21 @@ func TestAddListRemove(t *testing.T) {
 	}
 	if out, err := inspectAt(t, "remove", "me"); err == nil {
 		t.Error(out)
+	}
+}
+
+// A mistake in the target does not cost the transcript of an earlier session.
+func TestRecordKeepsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := os.WriteFile(path, []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range [][]string{{"record", path}, {"record", path, "gopher://x"}, {"record", path, "http://127.0.0.1:1/mcp", "more"}, {"tools", "-record", path, "gopher://x"}} {
+		if out, err := inspectAt(t, line...); err == nil {
+			t.Errorf("%q: no error:\n%s", line, out)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != "older" {
+			t.Errorf("%q: error %v:\n%s", line, err, text)
+		}
 	}
 }

@@ -27,7 +27,7 @@ type website struct {
 }
 
 // newWebsite listens, and prints the addresses and tokens. Tokens are printed only here.
-func (h *hub) newWebsite(ctx context.Context) (*website, error) {
+func (h *hub) newWebsite() (*website, error) {
 	listener, err := net.Listen("tcp", cmp.Or(h.o.http, "127.0.0.1:0"))
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (h *hub) newWebsite(ctx context.Context) (*website, error) {
 	mux := http.NewServeMux()
 	h.routeApprovals(w, mux)
 	if h.o.http != "" {
-		if err := h.routeClients(ctx, w, mux); err != nil {
+		if err := h.routeClients(w, mux); err != nil {
 			return nil, errors.Join(err, listener.Close())
 		}
 	}
@@ -63,7 +63,7 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 }
 
 // routeClients adds the routes of clients.
-func (h *hub) routeClients(ctx context.Context, w *website, mux *http.ServeMux) error {
+func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	token, tokens := h.o.token, &gateway.AuthenticatorOptions{Open: h.o.open, Logger: h.logger}
 	if !h.o.open {
 		token = cmp.Or(token, rand.Text())
@@ -78,18 +78,15 @@ func (h *hub) routeClients(ctx context.Context, w *website, mux *http.ServeMux) 
 		launching.Launch = toolserver.LaunchAny
 	}
 	tools, err := toolserver.New(launching)
-	if err == nil {
-		err = h.face.Start(ctx)
-	}
 	if err != nil {
 		return err
 	}
 	plain := gateway.New(h.face, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
 	endpoint := streamable.Handler(h.face, &streamable.Options{Logger: h.logger})
-	mux.Handle("/", tools)
+	mux.Handle("/", h.afterStart(tools))
 	mux.Handle("/mcp", access.Handler(endpoint))
-	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy()))
-	mux.Handle("/api/v1/rest/", http.StripPrefix("/api/v1/rest", plain.REST(nil)))
+	mux.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
+	mux.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
 	mux.Handle("/metrics", access.Handler(h.telemetry.metrics))
 	mux.HandleFunc("GET /health", h.health)
 	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.face.Shutdown, func(context.Context) error { return endpoint.Close() })
@@ -98,6 +95,18 @@ func (h *hub) routeClients(ctx context.Context, w *website, mux *http.ServeMux) 
 	}
 	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /health and /metrics\n", w.listener.Addr())
 	return nil
+}
+
+// afterStart delays requests until the servers have started: before that, the handler would find no
+// tools. Requests of MCP wait by themselves.
+func (h *hub) afterStart(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.face.Start(r.Context()); err != nil {
+			http.Error(w, "the servers could not start", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // stopAccepting refuses new connections, so that no page of approvals reconnects.

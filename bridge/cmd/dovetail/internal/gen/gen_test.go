@@ -8,9 +8,13 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/gen/gentest"
 	"github.com/dovetail-go/dovetail/client"
@@ -137,7 +141,7 @@ func TestTypes(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":["string","null"]}},"required":["a"]}`:                "A *string `json:\"a\"`",
 		`{"type":"object","properties":{"a":{"type":["string","number"]}}}`:                               "A any `json:\"a,omitempty\"`",
 		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"boolean"}}}}`:                "A []bool `json:\"a,omitempty\"`",
-		`{"type":"object","properties":{"-":{"type":"number"}},"required":["-"]}`:                         "X float64 `json:\"-,\"`",
+		`{"type":"object","properties":{"-":{"type":"number"}},"required":["-"]}`:                         "args map[string]any",
 		`{"type":"object","properties":{"a":{"additionalProperties":{"type":"string"},"type":"object"}}}`: "A map[string]string `json:\"a,omitempty\"`",
 		`{"type":"object","properties":{"a b":{},"a_b":{}}}`:                                              "AB2 any `json:\"a_b,omitempty\"`",
 		`{"type":"object","properties":{"a\"` + "`" + `":{}}}`:                                            "args map[string]any",
@@ -153,6 +157,28 @@ func TestTypes(t *testing.T) {
 	for _, name := range []string{"", "a-b", "func", "_"} {
 		if _, err := Generate(name, &Server{}); err == nil {
 			t.Errorf("%q is a package", name)
+		}
+	}
+}
+
+// Each name that can be in a tag is decoded, whether it is required or not.
+func TestTags(t *testing.T) {
+	for r := rune(1); r < 0x180; r++ {
+		for _, name := range []string{string(r), "a" + string(r), string(r) + "a", string(r) + string(r)} {
+			if !canBeTag(name) {
+				continue
+			}
+			for _, option := range []string{"", ",omitempty"} {
+				tag := reflect.StructTag("json:" + strconv.Quote(name+option))
+				value := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "X", Type: reflect.TypeFor[string](), Tag: tag}}))
+				text, err := json.Marshal(map[string]string{name: "found"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := jsonv2.Unmarshal(text, value.Interface()); err != nil || value.Elem().Field(0).String() != "found" {
+					t.Errorf("%s: error %v", tag, err)
+				}
+			}
 		}
 	}
 }

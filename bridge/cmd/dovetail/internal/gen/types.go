@@ -181,9 +181,6 @@ func (g *generator) structNamed(s *scope, name, doc string, p property, depth in
 				made = "*" + made
 			}
 		}
-		if m.name == "-" && option == "" {
-			option = ","
-		}
 		if inner, ok := read(m.value); ok && inner.Description != "" {
 			fmt.Fprintf(&fields, "\t// %s\n", line(inner.Description))
 		}
@@ -222,9 +219,10 @@ func ordered(text json.RawMessage) (members []schemaMember, ok bool) {
 	return members, true
 }
 
-// canBeTag reports whether encoding/json uses a name in a tag.
+// canBeTag reports whether a name can be in a tag. The library refuses - there, which
+// encoding/json accepts as "-,".
 func canBeTag(name string) bool {
-	if name == "" {
+	if name == "" || name == "-" {
 		return false
 	}
 	return strings.IndexFunc(name, func(r rune) bool {

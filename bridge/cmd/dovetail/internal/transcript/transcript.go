@@ -6,7 +6,6 @@
 package transcript
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -42,36 +41,37 @@ type line struct {
 type Recorder struct {
 	mu    sync.Mutex
 	file  *os.File
-	out   *bufio.Writer
-	began time.Time
+	began time.Time // of the first message; zero before it
 	size  int
 	err   error
 }
 
-// Create creates a file, or replaces one, with mode 0600.
+// Create opens a file, or creates it with mode 0600. The first message replaces its content, so that a
+// session that fails to start keeps an older transcript. Each message is written immediately.
 func Create(path string) (*Recorder, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{file: file, out: bufio.NewWriter(file)}
-	r.write(header{format, version})
-	return r, nil
+	return &Recorder{file: file}, nil
 }
 
 // Record adds a message. After an error, it does nothing; Close returns the error.
 func (r *Recorder) Record(fromClient bool, message []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !json.Valid(message) {
+		return // servers may print other text
+	}
 	if r.began.IsZero() {
 		r.began = time.Now()
+		if r.err = r.file.Truncate(0); r.err == nil {
+			r.write(header{format, version})
+		}
 	}
 	from := "server"
 	if fromClient {
 		from = "client"
-	}
-	if !json.Valid(message) {
-		return // servers may print other text
 	}
 	r.write(line{time.Since(r.began).Milliseconds(), from, message})
 }
@@ -90,14 +90,14 @@ func (r *Recorder) write(value any) {
 		r.err = fmt.Errorf("the transcript ends at %d bytes: later messages are not recorded", MaxFile)
 		return
 	}
-	_, r.err = r.out.Write(b.Bytes())
+	_, r.err = r.file.Write(b.Bytes())
 }
 
-// Close writes the rest and closes the file.
+// Close closes the file. The error is also that of an earlier message.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return errors.Join(r.err, r.out.Flush(), r.file.Close())
+	return errors.Join(r.err, r.file.Close())
 }
 
 // A message is a JSON-RPC message.

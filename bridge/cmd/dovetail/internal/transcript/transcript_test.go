@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,6 +94,29 @@ func recorded(t *testing.T, s *server.Server, era client.Era) *Transcript {
 		t.Fatal(err)
 	}
 	return loaded
+}
+
+// A transcript is complete without Close, since a program may be killed. An older one stays until
+// there is a message.
+func TestRecorderWritesImmediately(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := os.WriteFile(path, []byte(strings.Repeat("older\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	recorder, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recorder.Close()
+	recorder.Record(false, []byte("no message"))
+	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "older\n") {
+		t.Errorf("before the first message: error %v:\n%s", err, text)
+	}
+	recorder.Record(true, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	recorder.Record(false, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	if loaded, err := Load(path); err != nil || len(loaded.steps) != 1 || loaded.steps[0].response == nil {
+		t.Errorf("after two messages: error %v, %+v", err, loaded)
+	}
 }
 
 // A replayed server answers the same client as the recorded one did, and the recorded client finds the

@@ -1,0 +1,75 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// fakeGo writes a program in place of the go command. It fails if the folder of -C has the
+// file broken. What it builds writes its working directory to the file ran, and is the test server.
+func fakeGo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "go")
+	script := `#!/bin/sh
+[ "$1 $2 $4" = "build -C -o" ] && [ ! -e "$3/broken" ] || exit 1
+printf '#!/bin/sh\npwd >ran\nexec "` + child(t)[1] + `"\n' >"$5"
+chmod +x "$5"
+`
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A server that cannot be built at first starts after a change, as go run would have started it.
+func TestDevAfterBrokenBuild(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			source := t.TempDir()
+			broken := filepath.Join(source, "broken")
+			write(t, broken, "")
+			line := []string{"dev", "-quiet", "-interval", "10ms", "-http", "localhost:0", "--", fakeGo(t), "run", "-C", source, "./server"}
+			ctx, cancel := context.WithCancel(t.Context())
+			said := &output{}
+			ended := make(chan error, 1)
+			go func() {
+				err := run(ctx, line, strings.NewReader(""), io.Discard, said)
+				said.close()
+				ended <- err
+			}()
+			t.Cleanup(func() {
+				http.DefaultClient.CloseIdleConnections()
+				cancel()
+				if err := <-ended; err != nil {
+					t.Errorf("ended with %v", err)
+				}
+			})
+			url := said.await(t, `serving  (http://[\d.:]+/mcp)`)[1]
+			session := connect(t, streamable.Dial(url, nil), era)
+			if names := toolNames(t, session); len(names) != 0 {
+				t.Errorf("tools %v before the first build", names)
+			}
+			if err := os.Remove(broken); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(source, "main.go"), "package main")
+			said.await(t, "the server was replaced")
+			if names := toolNames(t, session); !names["greet"] {
+				t.Errorf("tools %v after the change:\n%s", names, said)
+			}
+			if ran, err := os.ReadFile(filepath.Join(source, "ran")); err != nil || strings.TrimSpace(string(ran)) != source {
+				t.Errorf("the server ran in %s, error %v", ran, err)
+			}
+		})
+	}
+}
