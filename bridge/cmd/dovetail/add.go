@@ -425,22 +425,21 @@ func shownAddress(text string) string {
 	return u.String()
 }
 
-// findServer returns the server with a name in the configuration files of the project or the user.
-func findServer(name string) (*config.Server, error) {
+// findServer returns the server with a name in the configuration files of the user or the project. A
+// file of a project can come from anyone, and is used on request only.
+func findServer(name string, project bool) (*config.Server, error) {
 	sys, err := system()
 	if err != nil {
 		return nil, err
 	}
-	for _, project := range []bool{true, false} {
-		files, err := (&choice{project: project}).files(sys)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			if file, err := f.servers(); err == nil {
-				if server := namedServer(file, name); server != nil {
-					return server, nil
-				}
+	files, err := (&choice{project: project}).files(sys)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if file, err := f.servers(); err == nil {
+			if server := namedServer(file, name); server != nil {
+				return server, nil
 			}
 		}
 	}

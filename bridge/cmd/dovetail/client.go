@@ -14,8 +14,8 @@ import (
 
 // targetHelp is the end of the help of each command with a target.
 const targetHelp = `
-TARGET is a URL, or the name of a server in a configuration file of a client (dovetail list
-prints them) or in the file of -config. Without TARGET, the command after -- is the server.
+TARGET is a URL, or the name of a server in a user's configuration file of a client (dovetail list
+prints them), with -project in those of the current folder, or in the file of -config. Without TARGET, the command after -- is the server.
 With -config and no TARGET, all servers of the file are one server, and a tool is named
 ALIAS__TOOL.`
 
@@ -102,6 +102,7 @@ func (c *command) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
 	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted, for later")
 	flags.StringVar(&c.target.config, "config", "", "the configuration `file` with the server or servers")
+	flags.BoolVar(&c.target.project, "project", false, "find the server in the clients' files of the current folder, not those of the user")
 }
 
 func parseClient(name string, line []string, env *environment) (*command, error) {

@@ -166,6 +166,18 @@ func TestAddListRemove(t *testing.T) {
 	if out, err := inspectAt(t, "list"); err != nil || !strings.Contains(out, "cursor") || !strings.Contains(out, "me") {
 		t.Errorf("error %v:\n%s", err, out)
 	}
+	// A project's file is not used without -project.
+	if err := os.WriteFile(".mcp.json", []byte(`{"mcpServers":{"me":{"command":"/no/such"},"own":{"command":"/no/such"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		line string
+		want exitStatus
+	}{{"tools me", succeeded}, {"tools own", misused}, {"tools -project me", unreachable}, {"tools -project own", unreachable}} {
+		if out, err := inspectAt(t, strings.Fields(test.line)...); statusOf(err) != test.want {
+			t.Errorf("%s: error %v:\n%s", test.line, err, out)
+		}
+	}
 	if out, err := inspectAt(t, "remove", "me"); err != nil || strings.Contains(read(path), "me\"") {
 		t.Errorf("error %v:\n%s", err, out)
 	}

@@ -43,6 +43,7 @@ type target struct {
 	login   bool
 	tokens  *oauth.Client // nil without -login
 	config  string        // configuration file
+	project bool          // use the clients' files of the current folder, not those of the user
 }
 
 // isOne reports whether the target is one server, and not all servers of a file.
@@ -89,7 +90,7 @@ func (t *target) take(args, command []string) ([]string, error) {
 		t.url = args[0]
 		return args[1:], nil
 	}
-	server, err := findServer(args[0])
+	server, err := findServer(args[0], t.project)
 	if err != nil {
 		return nil, err
 	}
