@@ -189,7 +189,9 @@ func runAdd(_ context.Context, env *environment, sub *subcommand, line []string)
 		return err
 	}
 	return c.change(env, files, "added "+args[0]+" to", func(f *configured) ([]byte, error) {
-		if _, err := f.client.Remove(f.text, args[0]); err == nil && !force {
+		if has, err := f.client.Has(f.text, args[0]); err != nil {
+			return nil, err
+		} else if has && !force {
 			return nil, fmt.Errorf("it has a server %q: -force replaces it", args[0])
 		}
 		return f.client.Add(sys, f.text, args[0], &server)
@@ -217,8 +219,8 @@ func runRemove(_ context.Context, env *environment, sub *subcommand, line []stri
 	}
 	if c.ids == "" {
 		files = slices.DeleteFunc(files, func(f *configured) bool {
-			_, err := f.client.Remove(f.text, args[0])
-			return errors.Is(err, clients.ErrNotFound)
+			has, err := f.client.Has(f.text, args[0])
+			return err == nil && !has
 		})
 		if len(files) == 0 {
 			return fmt.Errorf("no client has a server %q", args[0])

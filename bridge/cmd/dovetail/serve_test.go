@@ -160,6 +160,17 @@ func TestAddListRemove(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the file is %v, error %v", info, err)
 	}
+	for name, text := range map[string]string{
+		"a.json": "{\"mcpServers\": {\n \"a\": {\"command\":\"x\"}, /* keep */ \"b\": {\"command\":\"y\"} /* z */\n}}",
+		"b.json": `{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}`, "c.json": `{"mcpServers": {"a": 1,`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := inspectAt(t, "add", "a", "-client", "cursor", "-file", name, "--", "evil"); err == nil || read(name) != text {
+			t.Errorf("%s: error %v:\n%s", name, err, out)
+		}
+	}
 	if out, err := inspectAt(t, "tools", "me"); err != nil || !strings.Contains(out, `"greet"`) {
 		t.Errorf("error %v:\n%s", err, out)
 	}

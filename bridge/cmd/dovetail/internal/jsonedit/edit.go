@@ -148,15 +148,17 @@ func (d *document) insert(object *node, name string, value []byte) []byte {
 	return splice(text, lineEnd(text, at), lineEnd(text, at), by)
 }
 
-// lineEnd returns the end of a comment that follows at on its line, or at.
+// lineEnd returns the end of a comment that follows at, if the line ends with it, or at.
 func lineEnd(text []byte, at int) int {
 	line, _, _ := bytes.Cut(text[at:], []byte("\n"))
 	trimmed := bytes.TrimLeft(line, " \t")
 	switch {
 	case bytes.HasPrefix(trimmed, []byte("//")):
 		return at + len(bytes.TrimRight(line, "\r"))
-	case bytes.HasPrefix(trimmed, []byte("/*")) && bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte("*/")):
-		return at + len(bytes.TrimRight(line, " \t\r"))
+	case bytes.HasPrefix(trimmed, []byte("/*")):
+		if _, rest, ok := bytes.Cut(trimmed[2:], []byte("*/")); ok && len(bytes.TrimSpace(rest)) == 0 {
+			return at + len(bytes.TrimRight(line, " \t\r"))
+		}
 	}
 	return at
 }

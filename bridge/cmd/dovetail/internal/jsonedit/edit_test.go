@@ -67,6 +67,7 @@ func TestRemove(t *testing.T) {
 		"{\"s\":{\"a\":0, \"n\":1, \"b\":2}}":                        "{\"s\":{\"a\":0, \"b\":2}}",
 		"{\n \"s\":{\n  // first\n  \"n\":1, // n\n  \"b\":2\n }\n}": "{\n \"s\":{\n  // first\n  \"b\":2\n }\n}",
 		"{\n \"s\":{\n  \"a\":1, // a\n  \"n\":1\n }\n}":             "{\n \"s\":{\n  \"a\":1 // a\n }\n}",
+		"{\"s\": {\n \"n\":1, /* k */ \"b\":2 /* z */\n}}":           "{\"s\": {\n /* k */ \"b\":2 /* z */\n}}",
 		"{\n \"s\":{\n  \"n\":{\n   \"x\":1\n  }\n }\n}":             "{\n \"s\":{\n }\n}",
 	} {
 		if got, err := Remove([]byte(before), []string{"s"}, "n"); err != nil || string(got) != after {
