@@ -81,6 +81,17 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+func TestRepeatedMembersAreRefused(t *testing.T) {
+	for _, text := range []string{`{"s":{"n":1,"n":2}}`, `{"s":{"n":1,"m":2,"\u006e":3}}`, `{"s":{"n":1},"s":{"n":2}}`} {
+		if got, err := Remove([]byte(text), []string{"s"}, "n"); err == nil {
+			t.Errorf("%s without the member is %s", text, got)
+		}
+		if got, err := Set([]byte(text), []string{"s"}, "n", []byte(`3`)); err == nil {
+			t.Errorf("%s with the member is %s", text, got)
+		}
+	}
+}
+
 func TestInvalidFilesAreRefused(t *testing.T) {
 	for _, text := range []string{`{`, `{"a":}`, `[1`, `{"a" 1}`, `{"a":1 "b":2}`, `/* x`, `{"a":"x}`, `{} {}`, `{"s":[]}`, `3`, `{"a":01}`, strings.Repeat("[", 1000)} {
 		if got, err := Set([]byte(text), []string{"s"}, "n", []byte(`1`)); err == nil {
