@@ -159,7 +159,7 @@ func (d *doctor) resources(entries []json.RawMessage) {
 // web checks the endpoint itself, with requests that have no credentials.
 func (d *doctor) web(ctx context.Context) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-	url := d.c.target.url
+	url := d.c.target.resolved.URL.Reveal()
 	status, header, err := post(ctx, url, ping, map[string]string{"Origin": "https://attacker.example"})
 	switch {
 	case err != nil:

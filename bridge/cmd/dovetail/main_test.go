@@ -116,7 +116,7 @@ func web(t *testing.T) string {
 	mux.Handle("/sse", events)
 	mux.Handle("/ws", sockets)
 	polite := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Greeting") != "hello: world" {
+		if !slices.Equal(r.Header.Values("Greeting"), []string{"hello: world"}) {
 			http.Error(w, "no greeting", http.StatusForbidden)
 			return
 		}

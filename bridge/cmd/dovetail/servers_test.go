@@ -98,6 +98,33 @@ func TestWrongConfigurationsSayWhatIsExpected(t *testing.T) {
 	}
 }
 
+// A server of a configuration file is dialed as the file says, each time with the same headers, and
+// -header overrides one.
+func TestServerOfConfigurationIsDialedAsItSays(t *testing.T) {
+	base := web(t)
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	text := strings.ReplaceAll(`{"mcpServers":{"http":{"url":"BASE/mcp","headers":{"Greeting":"hello: world"}},"wrong":{"url":"BASE/mcp","headers":{"Greeting":"no"}},
+		"ws":{"type":"ws","url":"BASE/ws","headers":{"Greeting":"hello: world"}},"child":{"command":"x"}}}`, "BASE", base)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ line, want string }{
+		{"tools http", `"greet"`}, {"tools ws", `"greet"`}, {"tools wrong", "403"}, {"tools child -header Greeting:x", "-header is for servers at a URL"},
+		{"doctor http", "2025-11-25 is supported too"},
+	} {
+		out, err := inspectAt(t, append(strings.Fields(test.line), "-config", path)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if !strings.Contains(out, test.want) {
+			t.Errorf("%s prints %s", test.line, out)
+		}
+	}
+	if out, err := inspectAt(t, append([]string{"tools", "wrong", "-config", path}, greeted...)...); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+}
+
 // A URL that ends with /sse is one of HTTP+SSE, also if the server leaves a POST to it unanswered, or
 // else of streamable HTTP.
 func TestTheTransportOfAURLWithSSE(t *testing.T) {

@@ -28,10 +28,6 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
-	"github.com/dovetail-go/dovetail/transport/sse"
-	"github.com/dovetail-go/dovetail/transport/stdio"
-	"github.com/dovetail-go/dovetail/transport/streamable"
-	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
 // A target is the server to connect to.
@@ -44,6 +40,8 @@ type target struct {
 	tokens  *oauth.Client // nil without -login
 	config  string        // configuration file
 	project bool          // use the clients' files of the current folder, not those of the user
+
+	resolved *config.Resolved // set by resolve
 }
 
 // isOne reports whether the target is one server, and not all servers of a file.
@@ -61,11 +59,11 @@ func (h *headers) Set(header string) error {
 	return nil
 }
 
-// add adds the headers to a request.
-func (h headers) add(_ context.Context, to http.Header) error {
+// set sets the headers of a request. They override those of a configuration file.
+func (h headers) set(_ context.Context, to http.Header) error {
 	for _, header := range h {
 		name, value, _ := strings.Cut(header, ":")
-		to.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		to.Set(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	return nil
 }
@@ -140,49 +138,58 @@ func (t *target) alone() error {
 	return nil
 }
 
-// dialer returns a dialer for the target. For an http URL it falls back to HTTP+SSE.
-func (t *target) dialer(ctx context.Context, c *command, stderr io.Writer) (transport.Dialer, error) {
-	conn := jsonrpc.Options{Trace: c.traces(stderr)}
-	if t.server != nil {
-		resolved, err := t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
-		if err != nil {
-			return nil, err
+// resolve finds out how the target is dialed.
+func (t *target) resolve(ctx context.Context) (err error) {
+	switch {
+	case t.resolved != nil:
+	case t.server != nil:
+		t.resolved, err = t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
+	case t.url != "":
+		t.resolved = &config.Resolved{URL: config.NewSecret(t.url, shownAddress(t.url))}
+		switch scheme, _, _ := strings.Cut(t.url, "://"); strings.ToLower(scheme) {
+		case "http", "https":
+			t.resolved.Type = config.HTTP
+		case "ws", "wss":
+			t.resolved.Type = config.WebSocket
+		default:
+			err = misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
 		}
-		if resolved.Type == config.Stdio {
-			opts := &config.DialOptions{Conn: conn, Logger: slog.New(slog.DiscardHandler)}
-			if c.verbose {
-				opts.Stderr = stderr
-			}
-			return resolved.Dialer(opts)
+	default: // with the environment of this program
+		t.resolved = &config.Resolved{Type: config.Stdio, Command: plain(t.command[0]), Options: config.Options{InheritEnv: true}}
+		for _, arg := range t.command[1:] {
+			t.resolved.Args = append(t.resolved.Args, plain(arg))
 		}
-		t.useURL(resolved)
 	}
-	if t.url == "" {
-		return t.child(conn, c.verbose, stderr)
-	}
-	scheme, _, _ := strings.Cut(t.url, "://")
-	switch strings.ToLower(scheme) {
-	case "http", "https":
-		opts := &streamable.DialOptions{Header: t.headers.add, Conn: conn}
-		if t.tokens != nil {
-			opts.Authorizer = t.tokens
-		}
-		if at, err := url.Parse(t.url); err == nil && path.Base(at.Path) == "sse" {
-			return sseFirst{events: sse.Dial(t.url, (*sse.DialOptions)(opts)), streamable: streamable.Dial(t.url, opts)}, nil
-		}
-		return streamable.Dial(t.url, opts), nil
-	case "ws", "wss":
-		return ws.Dial(t.url, &ws.DialOptions{Header: t.headers.add, Conn: conn}), nil
-	}
-	return nil, misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+	return err
 }
 
-// useURL makes the target the URL of a configured server, with its headers.
-func (t *target) useURL(resolved *config.Resolved) {
-	t.url = resolved.URL.Reveal()
-	for name, value := range resolved.Headers {
-		t.headers = append(t.headers, name+": "+value.Reveal())
+// plain returns a text that is no secret.
+func plain(text string) config.Secret { return config.NewSecret(text, text) }
+
+// dialer returns a dialer for the target. For a URL of http on the command line it falls back to
+// HTTP+SSE.
+func (t *target) dialer(ctx context.Context, c *command, stderr io.Writer) (transport.Dialer, error) {
+	if err := t.resolve(ctx); err != nil {
+		return nil, err
 	}
+	if t.resolved.Type == config.Stdio && len(t.headers) > 0 {
+		return nil, misuse("-header is for servers at a URL")
+	}
+	opts := &config.DialOptions{Header: t.headers.set, Conn: jsonrpc.Options{Trace: c.traces(stderr)}}
+	if c.verbose {
+		opts.Stderr = stderr
+	}
+	if t.tokens != nil {
+		opts.Authorizer = t.tokens
+	}
+	dialer, err := t.resolved.Dialer(opts)
+	if at, bad := url.Parse(t.url); err == nil && bad == nil && t.resolved.Type == config.HTTP && path.Base(at.Path) == "sse" {
+		events := *t.resolved
+		events.Type = config.SSE
+		first, err := events.Dialer(opts)
+		return sseFirst{events: first, streamable: dialer}, err
+	}
+	return dialer, err
 }
 
 // An sseFirst uses HTTP+SSE, since its URL ends with /sse, unless the server answers the request for
@@ -196,18 +203,6 @@ func (d sseFirst) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 		return conn, err
 	}
 	return d.streamable.Dial(ctx, handler)
-}
-
-// child starts a command with the environment of this program.
-func (t *target) child(conn jsonrpc.Options, verbose bool, stderr io.Writer) (transport.Dialer, error) {
-	if len(t.headers) > 0 {
-		return nil, misuse("-header is for servers at a URL")
-	}
-	opts := &stdio.CommandOptions{InheritEnv: true, Conn: conn}
-	if verbose {
-		opts.Stderr = stderr
-	}
-	return stdio.Command(t.command[0], t.command[1:], opts), nil
 }
 
 // trace prints each message.
@@ -346,19 +341,11 @@ func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
 	if !t.login {
 		return nil
 	}
-	if t.server != nil {
-		resolved, err := t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
-		if err != nil {
-			return err
-		}
-		t.useURL(resolved)
-		t.server = nil
-	}
 	var err error
-	if t.tokens, err = t.newTokens(stderr); err != nil {
+	if t.tokens, err = t.newTokens(ctx, stderr); err != nil {
 		return err
 	}
-	return t.tokens.Login(ctx, t.url)
+	return t.tokens.Login(ctx, t.resolved.URL.Reveal())
 }
 
 // logoutVerb is the verb that ends a login. It does not connect to the server.
@@ -372,13 +359,13 @@ func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.target.login {
 		return misuse("-login and logout exclude each other")
 	}
-	tokens, err := c.target.newTokens(stderr)
+	tokens, err := c.target.newTokens(ctx, stderr)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := tokens.Logout(ctx, c.target.url); err != nil {
+	if err := tokens.Logout(ctx, c.target.resolved.URL.Reveal()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(stdout, "{}")
@@ -386,8 +373,11 @@ func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // newTokens returns a client for logins at the target, with the tokens of earlier runs.
-func (t *target) newTokens(stderr io.Writer) (*oauth.Client, error) {
-	u, err := url.Parse(t.url)
+func (t *target) newTokens(ctx context.Context, stderr io.Writer) (*oauth.Client, error) {
+	if err := t.resolve(ctx); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(t.resolved.URL.Reveal())
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, misuse("a login is for a server at a URL that begins with http:// or https://")
 	}
