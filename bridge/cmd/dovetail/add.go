@@ -397,8 +397,10 @@ func runList(_ context.Context, env *environment, sub *subcommand, line []string
 		}
 		for _, s := range servers.Servers {
 			launch := shownAddress(s.URL)
-			if s.Type == config.Stdio {
-				launch = strings.Join(append([]string{s.Command}, s.Args...), " ")
+			if s.Type == config.Stdio { // arguments may be secret
+				if launch = s.Command; len(s.Args) > 0 {
+					launch += " …"
+				}
 			}
 			list = append(list, entry{f.client.ID, f.path, s.Name, s.Alias, string(s.Type), launch})
 		}

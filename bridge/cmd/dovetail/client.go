@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (c *command) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.DurationVar(&c.timeout, "timeout", timeout, "bound on the command, in a session on each line")
 	flags.BoolVar(&c.verbose, "verbose", false, "show every message and the standard error of the server")
 	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
+	flags.Func("header-env", "`name` of an environment variable with a header, as name: value; repeatable", func(name string) error {
+		return c.target.headers.Set(os.Getenv(name))
+	})
 	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted, for later")
 	flags.StringVar(&c.target.config, "config", "", "the configuration `file` with the server or servers")
 	flags.BoolVar(&c.target.project, "project", false, "find the server in the clients' files of the current folder, not those of the user")

@@ -177,6 +177,18 @@ func TestAddListRemove(t *testing.T) {
 	if out, err := inspectAt(t, "list"); err != nil || !strings.Contains(out, "cursor") || !strings.Contains(out, "me") {
 		t.Errorf("error %v:\n%s", err, out)
 	}
+	// A client that only starts programs relays, with headers in the environment.
+	if out, err := inspectAt(t, append([]string{"add", "-client", "claude-desktop", "far", web(t) + "/mcp"}, greeted...)...); err != nil {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	t.Setenv("DOVETAIL_HEADER_1", greeted[1])
+	if out, err := inspectAt(t, "tools", "-header-env", "DOVETAIL_HEADER_1", web(t)+"/mcp"); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	out, err := inspectAt(t, "list", "-json")
+	if err != nil || !strings.Contains(out, `"name": "far"`) || strings.Contains(out, "hello") || strings.Contains(out, "relay") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
 	// A project's file is not used without -project.
 	if err := os.WriteFile(".mcp.json", []byte(`{"mcpServers":{"me":{"command":"/no/such"},"own":{"command":"/no/such"}}}`), 0o600); err != nil {
 		t.Fatal(err)

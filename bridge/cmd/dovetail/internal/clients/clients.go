@@ -143,16 +143,18 @@ func typed(local, remote string) func(*System, *Server) fields {
 	}
 }
 
-// relayed returns entries of a client that only starts programs.
+// relayed returns entries of a client that only starts programs. Headers are not arguments, which other
+// users of the machine can see.
 func relayed(sys *System, s *Server) fields {
 	if s.URL == "" {
 		return plain("url")(sys, s)
 	}
-	args := []string{"relay"}
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		args = append(args, "-header", name+": "+s.Headers[name])
+	args, env := []string{"relay"}, make(map[string]string)
+	for i, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		variable := fmt.Sprintf("DOVETAIL_HEADER_%d", i+1)
+		args, env[variable] = append(args, "-header-env", variable), name+": "+s.Headers[name]
 	}
-	return fields{{"command", sys.Program}, {"args", append(args, s.URL)}}
+	return fields{{"command", sys.Program}, {"args", append(args, s.URL)}, {"env", env}}
 }
 
 func codex(_ *System, s *Server) fields {
