@@ -137,8 +137,20 @@ func parseClient(name string, line []string, env *environment) (*command, error)
 		return nil, misuse("-json and -text exclude each other")
 	}
 	c.verb = name
-	c.args, err = c.target.take(args, child)
-	return c, err
+	if c.args, err = c.target.take(args, child); err != nil {
+		return nil, err
+	}
+	v := verbs[name]
+	switch name {
+	case sessionVerb:
+		v = &verb{usage: sessionVerb}
+	case logoutVerb:
+		v = &verb{usage: logoutVerb + " URL"}
+	}
+	if err := v.check(c.args); err != nil {
+		return nil, c.target.unused(c.args, err)
+	}
+	return c, nil
 }
 
 func runClient(ctx context.Context, env *environment, name string, line []string) error {
@@ -166,7 +178,7 @@ func runClient(ctx context.Context, env *environment, name string, line []string
 		if c.verb == sessionVerb {
 			return c.converse(ctx, i, typed)
 		}
-		return verbs[c.verb](ctx, i, c.args)
+		return verbs[c.verb].run(ctx, i, c.args)
 	})
 }
 

@@ -74,7 +74,7 @@ func runDoctor(ctx context.Context, env *environment, sub *subcommand, line []st
 		return err
 	}
 	if len(args) > 0 || !c.target.isOne() {
-		return flags.usage()
+		return c.target.unused(args, flags.usage())
 	}
 	if err := c.target.logIn(ctx, env.stderr); err != nil {
 		return err

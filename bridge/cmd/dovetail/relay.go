@@ -30,7 +30,7 @@ func (c *command) relay(ctx context.Context, env *environment, flags *flagSet, l
 		return err
 	}
 	if len(args) > 0 {
-		return flags.usage()
+		return c.target.unused(args, flags.usage())
 	}
 	if err := c.target.logIn(ctx, env.stderr); err != nil {
 		return err

@@ -23,6 +23,7 @@ func configuration(t *testing.T) string {
 		"child": map[string]any{"command": child(t)[1], "env": map[string]string{asServer: "1", "GORACE": "atexit_sleep_ms=0"}},
 		"web":   map[string]any{"url": web(t) + "/mcp", "headers": map[string]string{"Greeting": "hello: world"}, "icon": "x"},
 		"gone":  map[string]any{"command": filepath.Join(t.TempDir(), "nothing")},
+		"bad":   map[string]any{"command": "x", "timeout": -1},
 		"unset": map[string]any{"command": "${INSPECT_TEST_UNSET}"},
 	}})
 	if err != nil {
@@ -88,9 +89,16 @@ func TestWrongConfigurationsSayWhatIsExpected(t *testing.T) {
 		{path, "-header a:b tools", "expected headers in the file"},
 		{path, "call gone__greet", `the server \"gone\" is not available at the moment; the call was not executed`},
 		{path + ".no", "tools", "no such file"},
+		{path, "ping typo", `expected: ping; ` + path + ` has no server "typo"`},
+		{path, "session typo", `has no server "typo"`},
+		{path, "call typo greet {}", `has no server "typo"`},
+		{path, "ping bad", "bad: timeout"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
-			shown, _, err := inspectAll(t, test.path, test.line)
+			shown, said, err := inspectAll(t, test.path, test.line)
+			if strings.Contains(said, "gone") && !strings.Contains(test.line, "gone") {
+				t.Errorf("the servers are started: %s", said)
+			}
 			if err == nil || !strings.Contains(err.Error(), test.want) || shown != "" {
 				t.Errorf("error = %v, want %q, printed:\n%s", err, test.want, shown)
 			}

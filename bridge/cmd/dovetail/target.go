@@ -32,20 +32,17 @@ import (
 
 // A target is the server to connect to.
 type target struct {
-	command []string
-	url     string
-	server  *config.Server // in a configuration file
-	headers headers
-	login   bool
-	tokens  *oauth.Client // nil without -login
-	config  string        // configuration file
-	project bool          // use the clients' files of the current folder, not those of the user
-
-	resolved *config.Resolved // set by resolve
+	server   *config.Server   // in a configuration file, or nil
+	resolved *config.Resolved // nil before resolve, or for all servers of a file
+	headers  headers
+	login    bool
+	tokens   *oauth.Client // nil without -login
+	config   string        // configuration file
+	project  bool          // use the clients' files of the current folder, not those of the user
 }
 
 // isOne reports whether the target is one server, and not all servers of a file.
-func (t *target) isOne() bool { return t.config == "" || t.server != nil || t.url != "" }
+func (t *target) isOne() bool { return t.config == "" || t.server != nil }
 
 type headers []string
 
@@ -75,7 +72,7 @@ func (t *target) take(args, command []string) ([]string, error) {
 		if t.config != "" {
 			return nil, misuse("-config says which servers to start: expected no command")
 		}
-		t.command = command
+		t.resolved = started(command)
 		return args, nil
 	}
 	if t.config != "" {
@@ -84,16 +81,13 @@ func (t *target) take(args, command []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, misuse("expected a server: a URL, the name of a configured server, or -- COMMAND [ARG…]")
 	}
+	var err error
 	if strings.Contains(args[0], "://") {
-		t.url = args[0]
-		return args[1:], nil
+		t.resolved, err = addressed(args[0])
+	} else {
+		t.server, err = findServer(args[0], t.project)
 	}
-	server, err := findServer(args[0], t.project)
-	if err != nil {
-		return nil, err
-	}
-	t.server = server
-	return args[1:], nil
+	return args[1:], err
 }
 
 // takeConfigured finds the target in the file of -config: the server that the first argument names,
@@ -107,11 +101,22 @@ func (t *target) takeConfigured(args []string) ([]string, error) {
 		if t.server = namedServer(file, args[0]); t.server != nil {
 			return args[1:], nil
 		}
-		if strings.Contains(args[0], "://") && !strings.HasPrefix(args[0], "http") {
-			return args, t.alone()
+		for _, err := range joined(err) {
+			if broken, ok := errors.AsType[*config.Error](err); ok && broken.Server == args[0] {
+				return nil, err
+			}
 		}
 	}
 	return args, t.alone()
+}
+
+// unused returns the error of arguments that the command does not use. usage is the error without a
+// configuration file.
+func (t *target) unused(args []string, usage error) error {
+	if t.isOne() || len(args) == 0 {
+		return usage
+	}
+	return misuse("%v; %s has no server %.100q", usage, t.config, args[0])
 }
 
 // namedServer returns the server with an alias, or with a name in the file, or nil.
@@ -138,29 +143,34 @@ func (t *target) alone() error {
 	return nil
 }
 
-// resolve finds out how the target is dialed.
+// resolve expands the variables of a configured server.
 func (t *target) resolve(ctx context.Context) (err error) {
-	switch {
-	case t.resolved != nil:
-	case t.server != nil:
+	if t.resolved == nil {
 		t.resolved, err = t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
-	case t.url != "":
-		t.resolved = &config.Resolved{URL: config.NewSecret(t.url, shownAddress(t.url))}
-		switch scheme, _, _ := strings.Cut(t.url, "://"); strings.ToLower(scheme) {
-		case "http", "https":
-			t.resolved.Type = config.HTTP
-		case "ws", "wss":
-			t.resolved.Type = config.WebSocket
-		default:
-			err = misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
-		}
-	default: // with the environment of this program
-		t.resolved = &config.Resolved{Type: config.Stdio, Command: plain(t.command[0]), Options: config.Options{InheritEnv: true}}
-		for _, arg := range t.command[1:] {
-			t.resolved.Args = append(t.resolved.Args, plain(arg))
-		}
 	}
 	return err
+}
+
+// started returns a server that is a command. It gets the environment of this program.
+func started(command []string) *config.Resolved {
+	r := &config.Resolved{Type: config.Stdio, Command: plain(command[0]), Options: config.Options{InheritEnv: true}}
+	for _, arg := range command[1:] {
+		r.Args = append(r.Args, plain(arg))
+	}
+	return r
+}
+
+// addressed returns a server at a URL.
+func addressed(address string) (*config.Resolved, error) {
+	r := &config.Resolved{Type: config.HTTP, URL: config.NewSecret(address, shownAddress(address))}
+	switch scheme, _, _ := strings.Cut(address, "://"); strings.ToLower(scheme) {
+	case "http", "https":
+	case "ws", "wss":
+		r.Type = config.WebSocket
+	default:
+		return nil, misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+	}
+	return r, nil
 }
 
 // plain returns a text that is no secret.
@@ -183,7 +193,7 @@ func (t *target) dialer(ctx context.Context, c *command, stderr io.Writer) (tran
 		opts.Authorizer = t.tokens
 	}
 	dialer, err := t.resolved.Dialer(opts)
-	if at, bad := url.Parse(t.url); err == nil && bad == nil && t.resolved.Type == config.HTTP && path.Base(at.Path) == "sse" {
+	if at, bad := url.Parse(t.resolved.URL.Reveal()); err == nil && bad == nil && t.server == nil && t.resolved.Type == config.HTTP && path.Base(at.Path) == "sse" {
 		events := *t.resolved
 		events.Type = config.SSE
 		first, err := events.Dialer(opts)
@@ -353,9 +363,6 @@ const logoutVerb = "logout"
 
 // logOut deletes the token of the target, and revokes it at its authorization server.
 func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := takes(c.args, 0, 0, logoutVerb+" URL"); err != nil {
-		return err
-	}
 	if c.target.login {
 		return misuse("-login and logout exclude each other")
 	}
