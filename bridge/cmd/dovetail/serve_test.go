@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -200,6 +201,29 @@ func TestAddListRemove(t *testing.T) {
 		if out, err := inspectAt(t, strings.Fields(test.line)...); statusOf(err) != test.want {
 			t.Errorf("%s: error %v:\n%s", test.line, err, out)
 		}
+	}
+	// A file that cannot be read, and an entry that is not valid, are reported and do not matter to others.
+	broken, vscode := filepath.Join(home, ".claude.json"), filepath.Join(home, "Code", "User", "mcp.json")
+	if err := os.Mkdir(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(vscode), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(vscode, []byte(`{"servers":{"bad":{"command":3}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := inspectAt(t, "tools", "me"); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, "list"); err == nil || !strings.Contains(err.Error(), "is a directory") || !strings.Contains(err.Error(), "bad: command") || !strings.Contains(out, "me") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, "tools", "bad"); statusOf(err) != misused || !strings.Contains(err.Error(), "is a directory") || !strings.Contains(err.Error(), "bad: command") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if err := errors.Join(os.Remove(broken), os.Remove(vscode)); err != nil {
+		t.Fatal(err)
 	}
 	if out, err := inspectAt(t, "remove", "me"); err != nil || strings.Contains(read(path), "me\"") {
 		t.Errorf("error %v:\n%s", err, out)
