@@ -129,6 +129,17 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+func TestReadableURLs(t *testing.T) {
+	for address, want := range map[string]bool{
+		"http://localhost:1/mcp": false, "http://127.0.0.1/": false, "http://[::1]:1/": false, "https://a.example/": false,
+		"http://a.example/": true, "http://localhost.a.example/": true, "http://127.0.0.1.a.example/": true, "HTTP://a.example//localhost": true,
+	} {
+		if got := isReadable(address); got != want {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+}
+
 // Files of clients are changed, kept as FILE.bak, and restored by remove.
 func TestAddListRemove(t *testing.T) {
 	home := t.TempDir()
