@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ func clientCommands() []*subcommand {
 		{name: "ping", args: "[FLAGS] TARGET", short: "check that a server answers, and how fast"},
 		{
 			name: sessionVerb, args: "[FLAGS] TARGET", short: "read these commands from standard input, one per line, in one session",
-			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server.",
+			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status is that of the first command that\nfailed.",
 		},
 		{name: logoutVerb, args: "URL", short: "delete the token of an earlier -login, and revoke it"},
 	}
@@ -95,10 +96,25 @@ func (f eraFlag) Set(text string) error {
 	return fmt.Errorf("expected auto, modern or legacy")
 }
 
+// timeoutFlag is the flag -timeout.
+type timeoutFlag time.Duration
+
+func (f *timeoutFlag) String() string { return time.Duration(*f).String() }
+
+func (f *timeoutFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return errors.New("expected a positive duration such as 30s")
+	}
+	*f = timeoutFlag(d)
+	return nil
+}
+
 // targetFlags defines the flags of commands with a target.
 func (c *command) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.Var(eraFlag{&c.era}, "era", "`protocol` to use: modern is from version 2026-07-28 on, legacy before it, auto finds out")
-	flags.DurationVar(&c.timeout, "timeout", timeout, "bound on the command, in a session on each line")
+	c.timeout = timeout
+	flags.Var((*timeoutFlag)(&c.timeout), "timeout", "bound on the command, in a session on each line, as a `duration`")
 	flags.BoolVar(&c.verbose, "verbose", false, "show every message and the standard error of the server")
 	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
 	flags.Func("header-env", "`name` of an environment variable with a header, as name: value; repeatable", func(name string) error {
@@ -200,6 +216,9 @@ func (c *command) withSession(ctx context.Context, env *environment, p *person, 
 	changes := make(chan []byte, maxChanges)
 	began := time.Now()
 	session, err := client.Connect(ctx, dialer, c.options(changes, p, env.stderr))
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.New("interrupted")
+	}
 	if err != nil {
 		return &unreachableError{err}
 	}

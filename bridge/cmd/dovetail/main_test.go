@@ -300,6 +300,19 @@ func TestWrongCommandLinesSayWhatIsExpected(t *testing.T) {
 	}
 }
 
+func TestInterruptWhileConnecting(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that net/http notices the end of the connection
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	if err := run(ctx, []string{"tools", silent.URL}, strings.NewReader(""), io.Discard, io.Discard); statusOf(err) != failed || err.Error() != "interrupted" {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func TestWrongTargetsSayWhatIsExpected(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"tools", "expected a server"},
