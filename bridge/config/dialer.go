@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -39,6 +40,9 @@ type DialOptions struct {
 	// Header is called before each request and may add headers or replace those of the
 	// file.
 	Header func(ctx context.Context, header http.Header) error
+	// Authorizer, if set, authorizes requests that a remote server refuses with 401 or 403, such
+	// as an *oauth.Client.
+	Authorizer httptransport.Authorizer
 	// MaxMessage is the length of the longest message, in bytes.
 	MaxMessage int64
 	// Conn are the limits of each connection. If its CallTimeout is zero, that of the
@@ -63,7 +67,7 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 		o.Conn.CallTimeout = r.Options.CallTimeout
 	}
 	remote := streamable.DialOptions{
-		HTTPClient: o.HTTPClient, Header: r.header(o.Header), MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
+		HTTPClient: o.HTTPClient, Header: r.header(o.Header), Authorizer: o.Authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
 	}
 	switch r.Type {
 	case Stdio:
@@ -74,7 +78,7 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 		return sse.Dial(r.URL.Reveal(), (*sse.DialOptions)(&remote)), nil
 	case WebSocket:
 		return ws.Dial(r.URL.Reveal(), &ws.DialOptions{
-			HTTPClient: o.HTTPClient, Header: remote.Header, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
+			HTTPClient: o.HTTPClient, Header: remote.Header, Authorizer: o.Authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
 		}), nil
 	}
 	return nil, fmt.Errorf("server %s: expected stdio, http, sse or ws as its type", r.Alias)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,6 +149,40 @@ func TestRemoteServersGetTheHeaders(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A keyholder adds a key to each request.
+type keyholder struct{}
+
+func (keyholder) Authorize(_ context.Context, _ *url.URL, req *http.Request) error {
+	req.Header.Set("Authorization", "Bearer "+canary)
+	return nil
+}
+
+func (keyholder) Challenged(context.Context, *url.URL, *http.Request, *http.Response) (bool, error) {
+	return false, nil
+}
+
+func TestAuthorizerOfRemoteServers(t *testing.T) {
+	for _, kind := range []config.Type{config.HTTP, config.SSE, config.WebSocket} {
+		seen := make(chan string, 16)
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen <- r.Header.Get("Authorization")
+			http.Error(w, "enough", http.StatusTeapot)
+		}))
+		dialer, err := resolve(t, fmt.Sprintf(`{"type":%q,"url":%q}`, kind, web.URL), nil).Dialer(&config.DialOptions{Authorizer: keyholder{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conn, err := dialer.Dial(t.Context(), refuseAll{}); err == nil { // HTTP sends nothing before the first call
+			_, _ = conn.Call(t.Context(), "initialize", jsonrpc.Raw(`{}`)) // it is refused
+			conn.Close()
+		}
+		web.Close()
+		if got := <-seen; got != "Bearer "+canary {
+			t.Errorf("%s: %q", kind, got)
+		}
 	}
 }
 

@@ -131,7 +131,7 @@ bridge:                   jsonrpc mcp transport server client internal/backoff i
 bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball
 bridge/llm:               mcp bridge internal/jsonscan
-bridge/config:            jsonrpc mcp transport transport/sse transport/stdio transport/streamable transport/ws approval bridge
+bridge/config:            jsonrpc mcp transport transport/httptransport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
 internal/frontend:        jsonrpc mcp transport server policy approval bridge internal/bufpool internal/deadline internal/httpguard internal/jsonscan
                           internal/quota net/http

@@ -65,6 +65,7 @@ type configured struct {
 	client *clients.Client
 	path   string
 	text   []byte // nil: the file does not exist
+	err    error  // of reading the file
 }
 
 // system returns where the user's files are.
@@ -88,14 +89,19 @@ func system() (*clients.System, error) {
 	}, nil
 }
 
-// files returns the files of the choice. Without -client these are the files that exist.
-func (c *choice) files(sys *clients.System) ([]*configured, error) {
+// files returns the files of the choice. Without -client these are the files that exist. One that cannot
+// be read does not keep the others from being used.
+func (c *choice) files() (*clients.System, []*configured, error) {
+	sys, err := system()
+	if err != nil {
+		return nil, nil, err
+	}
 	var wanted []string
 	if c.ids != "" {
 		wanted = strings.Split(c.ids, ",")
 	}
 	if c.file != "" && len(wanted) != 1 {
-		return nil, misuse("-file is for one client: expected its name in -client")
+		return nil, nil, misuse("-file is for one client: expected its name in -client")
 	}
 	var list []*configured
 	for _, client := range clients.All() {
@@ -107,7 +113,7 @@ func (c *choice) files(sys *clients.System) ([]*configured, error) {
 		if at >= 0 {
 			wanted[at] = ""
 			if path == "" {
-				return nil, misuse("%s has no configuration file in a project", client.Name)
+				return nil, nil, misuse("%s has no configuration file in a project", client.Name)
 			}
 		}
 		if path == "" {
@@ -117,17 +123,17 @@ func (c *choice) files(sys *clients.System) ([]*configured, error) {
 		if errors.Is(err, fs.ErrNotExist) && at < 0 {
 			continue
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
-		list = append(list, &configured{client, path, text})
+		list = append(list, &configured{client, path, text, err})
 	}
 	for _, id := range wanted {
 		if id != "" {
-			return nil, misuse("unknown client %q: dovetail help add lists them", id)
+			return nil, nil, misuse("unknown client %q: dovetail help add lists them", id)
 		}
 	}
-	return list, nil
+	return sys, list, nil
 }
 
 // maxSettings is the length of the longest file of a client, in bytes.
@@ -177,11 +183,7 @@ func runAdd(_ context.Context, env *environment, sub *subcommand, line []string)
 	if args[0] == "" || len(args[0]) > 100 {
 		return misuse("expected a name of 1 to 100 bytes")
 	}
-	sys, err := system()
-	if err != nil {
-		return err
-	}
-	files, err := c.files(sys)
+	sys, files, err := c.files()
 	if err == nil && len(files) == 0 {
 		err = misuse("no client has a configuration file here: expected -client")
 	}
@@ -189,7 +191,9 @@ func runAdd(_ context.Context, env *environment, sub *subcommand, line []string)
 		return err
 	}
 	return c.change(env, files, "added "+args[0]+" to", func(f *configured) ([]byte, error) {
-		if _, err := f.client.Remove(f.text, args[0]); err == nil && !force {
+		if has, err := f.client.Has(f.text, args[0]); err != nil {
+			return nil, err
+		} else if has && !force {
 			return nil, fmt.Errorf("it has a server %q: -force replaces it", args[0])
 		}
 		return f.client.Add(sys, f.text, args[0], &server)
@@ -207,18 +211,14 @@ func runRemove(_ context.Context, env *environment, sub *subcommand, line []stri
 	if len(args) != 1 || command != nil {
 		return flags.usage()
 	}
-	sys, err := system()
-	if err != nil {
-		return err
-	}
-	files, err := c.files(sys)
+	_, files, err := c.files()
 	if err != nil {
 		return err
 	}
 	if c.ids == "" {
 		files = slices.DeleteFunc(files, func(f *configured) bool {
-			_, err := f.client.Remove(f.text, args[0])
-			return errors.Is(err, clients.ErrNotFound)
+			has, err := f.client.Has(f.text, args[0])
+			return f.err == nil && err == nil && !has
 		})
 		if len(files) == 0 {
 			return fmt.Errorf("no client has a server %q", args[0])
@@ -233,7 +233,10 @@ func runRemove(_ context.Context, env *environment, sub *subcommand, line []stri
 func (c *choice) change(env *environment, files []*configured, done string, edit func(*configured) ([]byte, error)) error {
 	var errs []error
 	for _, f := range files {
-		after, err := edit(f)
+		after, err := []byte(nil), f.err
+		if err == nil {
+			after, err = edit(f)
+		}
 		if err == nil && c.dryRun {
 			fmt.Fprintf(env.stdout, "%s (%s):\n%s", f.path, f.client.Name, difference(f.text, after))
 			continue
@@ -343,17 +346,17 @@ func (h headers) values() map[string]string {
 	return values
 }
 
-// servers returns the servers in the file. Entries that are not valid are left out.
+// servers returns the servers in the file, and the errors of other entries. The file is nil if it cannot
+// be read.
 func (f *configured) servers() (*config.File, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
 	common, err := f.client.Servers(f.text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
-	file, err := config.Parse(common, f.path)
-	if file == nil {
-		return nil, err
-	}
-	return file, nil
+	return config.Parse(common, f.path)
 }
 
 func runList(_ context.Context, env *environment, sub *subcommand, line []string) error {
@@ -369,11 +372,7 @@ func runList(_ context.Context, env *environment, sub *subcommand, line []string
 	if len(args) != 0 || command != nil {
 		return flags.usage()
 	}
-	sys, err := system()
-	if err != nil {
-		return err
-	}
-	files, err := c.files(sys)
+	_, files, err := c.files()
 	if err != nil {
 		return err
 	}
@@ -391,12 +390,16 @@ func runList(_ context.Context, env *environment, sub *subcommand, line []string
 		servers, err := f.servers()
 		if err != nil {
 			errs = append(errs, err)
+		}
+		if servers == nil {
 			continue
 		}
 		for _, s := range servers.Servers {
 			launch := shownAddress(s.URL)
-			if s.Type == config.Stdio {
-				launch = strings.Join(append([]string{s.Command}, s.Args...), " ")
+			if s.Type == config.Stdio { // arguments may be secret
+				if launch = s.Command; len(s.Args) > 0 {
+					launch += " …"
+				}
 			}
 			list = append(list, entry{f.client.ID, f.path, s.Name, s.Alias, string(s.Type), launch})
 		}
@@ -425,24 +428,24 @@ func shownAddress(text string) string {
 	return u.String()
 }
 
-// findServer returns the server with a name in the configuration files of the project or the user.
-func findServer(name string) (*config.Server, error) {
-	sys, err := system()
+// findServer returns the server with a name in the configuration files of the user or the project. A
+// file of a project can come from anyone, and is used on request only.
+func findServer(name string, project bool) (*config.Server, error) {
+	_, files, err := (&choice{project: project}).files()
 	if err != nil {
 		return nil, err
 	}
-	for _, project := range []bool{true, false} {
-		files, err := (&choice{project: project}).files(sys)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			if file, err := f.servers(); err == nil {
-				if server := namedServer(file, name); server != nil {
-					return server, nil
-				}
+	errs := []error{fmt.Errorf("no server %.100q: expected a URL, the name of a configured server, or -- COMMAND [ARG…] at the end", name)}
+	for _, f := range files {
+		file, err := f.servers()
+		if file != nil {
+			if server := namedServer(file, name); server != nil {
+				return server, nil
 			}
 		}
+		if err != nil {
+			errs = append(errs, err)
+		}
 	}
-	return nil, misuse("no server %.100q: expected a URL, the name of a configured server, or -- COMMAND [ARG…] at the end", name)
+	return nil, misuse("%v", errors.Join(errs...))
 }

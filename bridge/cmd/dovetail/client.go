@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -14,8 +16,8 @@ import (
 
 // targetHelp is the end of the help of each command with a target.
 const targetHelp = `
-TARGET is a URL, or the name of a server in a configuration file of a client (dovetail list
-prints them) or in the file of -config. Without TARGET, the command after -- is the server.
+TARGET is a URL, or the name of a server in a user's configuration file of a client (dovetail list
+prints them), with -project in those of the current folder, or in the file of -config. Without TARGET, the command after -- is the server.
 With -config and no TARGET, all servers of the file are one server, and a tool is named
 ALIAS__TOOL.`
 
@@ -37,7 +39,7 @@ func clientCommands() []*subcommand {
 		{name: "ping", args: "[FLAGS] TARGET", short: "check that a server answers, and how fast"},
 		{
 			name: sessionVerb, args: "[FLAGS] TARGET", short: "read these commands from standard input, one per line, in one session",
-			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server.",
+			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status is that of the first command that\nfailed.",
 		},
 		{name: logoutVerb, args: "URL", short: "delete the token of an earlier -login, and revoke it"},
 	}
@@ -94,14 +96,33 @@ func (f eraFlag) Set(text string) error {
 	return fmt.Errorf("expected auto, modern or legacy")
 }
 
+// timeoutFlag is the flag -timeout.
+type timeoutFlag time.Duration
+
+func (f *timeoutFlag) String() string { return time.Duration(*f).String() }
+
+func (f *timeoutFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return errors.New("expected a positive duration such as 30s")
+	}
+	*f = timeoutFlag(d)
+	return nil
+}
+
 // targetFlags defines the flags of commands with a target.
 func (c *command) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.Var(eraFlag{&c.era}, "era", "`protocol` to use: modern is from version 2026-07-28 on, legacy before it, auto finds out")
-	flags.DurationVar(&c.timeout, "timeout", timeout, "bound on the command, in a session on each line")
+	c.timeout = timeout
+	flags.Var((*timeoutFlag)(&c.timeout), "timeout", "bound on the command, in a session on each line, as a `duration`")
 	flags.BoolVar(&c.verbose, "verbose", false, "show every message and the standard error of the server")
 	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
+	flags.Func("header-env", "`name` of an environment variable with a header, as name: value; repeatable", func(name string) error {
+		return c.target.headers.Set(os.Getenv(name))
+	})
 	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted, for later")
 	flags.StringVar(&c.target.config, "config", "", "the configuration `file` with the server or servers")
+	flags.BoolVar(&c.target.project, "project", false, "find the server in the clients' files of the current folder, not those of the user")
 }
 
 func parseClient(name string, line []string, env *environment) (*command, error) {
@@ -114,7 +135,7 @@ func parseClient(name string, line []string, env *environment) (*command, error)
 	c.targetFlags(flags.FlagSet, time.Minute)
 	flags.BoolVar(&c.asJSON, "json", false, "print JSON also on a terminal")
 	flags.BoolVar(&c.asText, "text", false, "print text for people also if the output is no terminal")
-	flags.StringVar(&c.record, "record", "", "append the messages to this transcript `file`; see dovetail help replay")
+	flags.StringVar(&c.record, "record", "", "write the messages to this transcript `file`, in place of an older one; see dovetail help replay")
 	args, child, err := flags.parse(line)
 	if err != nil {
 		return nil, err
@@ -132,8 +153,20 @@ func parseClient(name string, line []string, env *environment) (*command, error)
 		return nil, misuse("-json and -text exclude each other")
 	}
 	c.verb = name
-	c.args, err = c.target.take(args, child)
-	return c, err
+	if c.args, err = c.target.take(args, child); err != nil {
+		return nil, err
+	}
+	v := verbs[name]
+	switch name {
+	case sessionVerb:
+		v = &verb{usage: sessionVerb}
+	case logoutVerb:
+		v = &verb{usage: logoutVerb + " URL"}
+	}
+	if err := v.check(c.args); err != nil {
+		return nil, c.target.unused(c.args, err)
+	}
+	return c, nil
 }
 
 func runClient(ctx context.Context, env *environment, name string, line []string) error {
@@ -161,7 +194,7 @@ func runClient(ctx context.Context, env *environment, name string, line []string
 		if c.verb == sessionVerb {
 			return c.converse(ctx, i, typed)
 		}
-		return verbs[c.verb](ctx, i, c.args)
+		return verbs[c.verb].run(ctx, i, c.args)
 	})
 }
 
@@ -183,6 +216,9 @@ func (c *command) withSession(ctx context.Context, env *environment, p *person, 
 	changes := make(chan []byte, maxChanges)
 	began := time.Now()
 	session, err := client.Connect(ctx, dialer, c.options(changes, p, env.stderr))
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.New("interrupted")
+	}
 	if err != nil {
 		return &unreachableError{err}
 	}

@@ -132,6 +132,7 @@ func TestExitStatuses(t *testing.T) {
 		"tools http://127.0.0.1:1/mcp": unreachable, "tools -- /no/such/program": unreachable, "journal verify /no/such/file": failed,
 		"serve -open": misused, "pins": misused, "pins accept": misused, "gen -check -- x": misused, "pack": misused, "pack -name a.b/c -build . -systems linux,macos": misused, "pack -name a.b/c -build . -systems linux,": misused, "replay": misused, "record": misused, "dev": misused,
 		"add x": misused, "add x -client frobnicate -- y": misused, "remove": misused, "doctor": misused, "list x": misused,
+		"tools -timeout 0 http://127.0.0.1:1/mcp": misused, "doctor -timeout -5s http://127.0.0.1:1/mcp": misused,
 	} {
 		if got := statusOf(run(t.Context(), strings.Fields(line), strings.NewReader(""), io.Discard, io.Discard)); got != want {
 			t.Errorf("%q ends with %d, want %d", line, got, want)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -73,7 +74,7 @@ func runDoctor(ctx context.Context, env *environment, sub *subcommand, line []st
 		return err
 	}
 	if len(args) > 0 || !c.target.isOne() {
-		return flags.usage()
+		return c.target.unused(args, flags.usage())
 	}
 	if err := c.target.logIn(ctx, env.stderr); err != nil {
 		return err
@@ -89,7 +90,7 @@ func runDoctor(ctx context.Context, env *environment, sub *subcommand, line []st
 		d.end(session)
 		d.otherEra(ctx, session.Era())
 	}
-	if c.target.url != "" && strings.HasPrefix(c.target.url, "http") {
+	if r := c.target.resolved; r != nil && strings.HasPrefix(r.URL.Reveal(), "http") {
 		d.web(ctx)
 	}
 	return d.print(asJSON)
@@ -241,7 +242,7 @@ func (d *doctor) unknown(ctx context.Context, s *client.Session) {
 func (d *doctor) end(s *client.Session) {
 	began := time.Now()
 	_ = s.Close()
-	if took := time.Since(began); d.c.target.url == "" && took > stdio.DefaultGrace {
+	if took := time.Since(began); d.c.target.resolved.Type == config.Stdio && took > stdio.DefaultGrace {
 		d.add(advice, "shutdown", "end the program when standard input is closed", "it took %v, and a signal was needed", took.Round(time.Millisecond))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -159,8 +160,8 @@ func (d *doctor) resources(entries []json.RawMessage) {
 // web checks the endpoint itself, with requests that have no credentials.
 func (d *doctor) web(ctx context.Context) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-	url := d.c.target.url
-	status, header, err := post(ctx, url, ping, map[string]string{"Origin": "https://attacker.example"})
+	address := d.c.target.resolved.URL.Reveal()
+	status, header, err := post(ctx, address, ping, map[string]string{"Origin": "https://attacker.example"})
 	switch {
 	case err != nil:
 		d.add(problem, "HTTP", "check the address", "%v", err)
@@ -179,12 +180,18 @@ func (d *doctor) web(ctx context.Context) {
 	if header.Get("Access-Control-Allow-Origin") == "*" {
 		d.add(advice, "CORS", "allow only the origins that need it", "every web site may read the answers")
 	}
-	if strings.HasPrefix(url, "http://") && !strings.Contains(url, "//127.0.0.1") && !strings.Contains(url, "//localhost") && !strings.Contains(url, "//[::1]") {
+	if isReadable(address) {
 		d.add(problem, "TLS", "use https: tokens and results are readable on the way", "the URL begins with http://")
 	}
-	if status, _, err := post(ctx, url, `{`, nil); err == nil && status >= http.StatusInternalServerError {
+	if status, _, err := post(ctx, address, `{`, nil); err == nil && status >= http.StatusInternalServerError {
 		d.add(problem, "malformed requests", "answer them with the status 400", "got the status %d", status)
 	}
+}
+
+// isReadable reports whether others on the network can read what is sent to a URL.
+func isReadable(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
 }
 
 // post sends a request without credentials.

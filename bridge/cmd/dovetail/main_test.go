@@ -118,7 +118,7 @@ func web(t *testing.T) string {
 	mux.Handle("/sse", events)
 	mux.Handle("/ws", sockets)
 	polite := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Greeting") != "hello: world" {
+		if !slices.Equal(r.Header.Values("Greeting"), []string{"hello: world"}) {
 			http.Error(w, "no greeting", http.StatusForbidden)
 			return
 		}
@@ -302,12 +302,26 @@ func TestWrongCommandLinesSayWhatIsExpected(t *testing.T) {
 	}
 }
 
+func TestInterruptWhileConnecting(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that net/http notices the end of the connection
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	if err := run(ctx, []string{"tools", silent.URL}, strings.NewReader(""), io.Discard, io.Discard); statusOf(err) != failed || err.Error() != "interrupted" {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func TestWrongTargetsSayWhatIsExpected(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"tools", "expected a server"},
 		{"tools --", "expected a command"},
 		{"read greet://Ada", "expected a URL that begins with http"},
 		{"-header Greeting tools http://127.0.0.1", `expected "name: value"`},
+		{"-header-env INSPECT_TEST_UNSET tools http://127.0.0.1", `expected "name: value"`},
 		{"-header Greeting:hello tools -- true", "-header is for servers at a URL"},
 		{"tools http://127.0.0.1:1/mcp", "127.0.0.1:1"},
 		{"tools ws://127.0.0.1:1/ws", "127.0.0.1:1"},

@@ -37,7 +37,7 @@ func (c *command) soleTarget(ctx context.Context, env *environment, flags *flagS
 		return nil, nil, err
 	}
 	if len(args) > 0 {
-		return nil, nil, flags.usage()
+		return nil, nil, c.target.unused(args, flags.usage())
 	}
 	if err := c.target.logIn(ctx, env.stderr); err != nil {
 		return nil, nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -200,6 +201,17 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+func TestReadableURLs(t *testing.T) {
+	for address, want := range map[string]bool{
+		"http://localhost:1/mcp": false, "http://127.0.0.1/": false, "http://[::1]:1/": false, "https://a.example/": false,
+		"http://a.example/": true, "http://localhost.a.example/": true, "http://127.0.0.1.a.example/": true, "HTTP://a.example//localhost": true,
+	} {
+		if got := isReadable(address); got != want {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+}
+
 // Files of clients are changed, kept as FILE.bak, and restored by remove.
 func TestAddListRemove(t *testing.T) {
 	home := t.TempDir()
@@ -232,11 +244,69 @@ func TestAddListRemove(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the file is %v, error %v", info, err)
 	}
+	for name, text := range map[string]string{
+		"a.json": "{\"mcpServers\": {\n \"a\": {\"command\":\"x\"}, /* keep */ \"b\": {\"command\":\"y\"} /* z */\n}}",
+		"b.json": `{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}`, "c.json": `{"mcpServers": {"a": 1,`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := inspectAt(t, "add", "a", "-client", "cursor", "-file", name, "--", "evil"); err == nil || read(name) != text {
+			t.Errorf("%s: error %v:\n%s", name, err, out)
+		}
+	}
 	if out, err := inspectAt(t, "tools", "me"); err != nil || !strings.Contains(out, `"greet"`) {
 		t.Errorf("error %v:\n%s", err, out)
 	}
 	if out, err := inspectAt(t, "list"); err != nil || !strings.Contains(out, "cursor") || !strings.Contains(out, "me") {
 		t.Errorf("error %v:\n%s", err, out)
+	}
+	// A client that only starts programs relays, with headers in the environment.
+	if out, err := inspectAt(t, append([]string{"add", "-client", "claude-desktop", "far", web(t) + "/mcp"}, greeted...)...); err != nil {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	t.Setenv("DOVETAIL_HEADER_1", greeted[1])
+	if out, err := inspectAt(t, "tools", "-header-env", "DOVETAIL_HEADER_1", web(t)+"/mcp"); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	out, err := inspectAt(t, "list", "-json")
+	if err != nil || !strings.Contains(out, `"name": "far"`) || strings.Contains(out, "hello") || strings.Contains(out, "relay") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	// A project's file is not used without -project.
+	if err := os.WriteFile(".mcp.json", []byte(`{"mcpServers":{"me":{"command":"/no/such"},"own":{"command":"/no/such"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		line string
+		want exitStatus
+	}{{"tools me", succeeded}, {"tools own", misused}, {"tools -project me", unreachable}, {"tools -project own", unreachable}} {
+		if out, err := inspectAt(t, strings.Fields(test.line)...); statusOf(err) != test.want {
+			t.Errorf("%s: error %v:\n%s", test.line, err, out)
+		}
+	}
+	// A file that cannot be read, and an entry that is not valid, are reported and do not matter to others.
+	broken, vscode := filepath.Join(home, ".claude.json"), filepath.Join(home, "Code", "User", "mcp.json")
+	if err := os.Mkdir(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(vscode), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(vscode, []byte(`{"servers":{"bad":{"command":3}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := inspectAt(t, "tools", "me"); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, "list"); err == nil || !strings.Contains(err.Error(), "is a directory") || !strings.Contains(err.Error(), "bad: command") || !strings.Contains(out, "me") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, "tools", "bad"); statusOf(err) != misused || !strings.Contains(err.Error(), "is a directory") || !strings.Contains(err.Error(), "bad: command") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if err := errors.Join(os.Remove(broken), os.Remove(vscode)); err != nil {
+		t.Fatal(err)
 	}
 	if out, err := inspectAt(t, "remove", "me"); err != nil || strings.Contains(read(path), "me\"") {
 		t.Errorf("error %v:\n%s", err, out)

@@ -23,6 +23,7 @@ func configuration(t *testing.T) string {
 		"child": map[string]any{"command": child(t)[1], "env": map[string]string{asServer: "1", "GORACE": "atexit_sleep_ms=0"}},
 		"web":   map[string]any{"url": web(t) + "/mcp", "headers": map[string]string{"Greeting": "hello: world"}, "icon": "x"},
 		"gone":  map[string]any{"command": filepath.Join(t.TempDir(), "nothing")},
+		"bad":   map[string]any{"command": "x", "timeout": -1},
 		"unset": map[string]any{"command": "${INSPECT_TEST_UNSET}"},
 	}})
 	if err != nil {
@@ -88,13 +89,47 @@ func TestWrongConfigurationsSayWhatIsExpected(t *testing.T) {
 		{path, "-header a:b tools", "expected headers in the file"},
 		{path, "call gone__greet", `the server \"gone\" is not available at the moment; the call was not executed`},
 		{path + ".no", "tools", "no such file"},
+		{path, "ping typo", `expected: ping; ` + path + ` has no server "typo"`},
+		{path, "session typo", `has no server "typo"`},
+		{path, "call typo greet {}", `has no server "typo"`},
+		{path, "ping bad", "bad: timeout"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
-			shown, _, err := inspectAll(t, test.path, test.line)
+			shown, said, err := inspectAll(t, test.path, test.line)
+			if strings.Contains(said, "gone") && !strings.Contains(test.line, "gone") {
+				t.Errorf("the servers are started: %s", said)
+			}
 			if err == nil || !strings.Contains(err.Error(), test.want) || shown != "" {
 				t.Errorf("error = %v, want %q, printed:\n%s", err, test.want, shown)
 			}
 		})
+	}
+}
+
+// A server of a configuration file is dialed as the file says, each time with the same headers, and
+// -header overrides one.
+func TestServerOfConfigurationIsDialedAsItSays(t *testing.T) {
+	base := web(t)
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	text := strings.ReplaceAll(`{"mcpServers":{"http":{"url":"BASE/mcp","headers":{"Greeting":"hello: world"}},"wrong":{"url":"BASE/mcp","headers":{"Greeting":"no"}},
+		"ws":{"type":"ws","url":"BASE/ws","headers":{"Greeting":"hello: world"}},"child":{"command":"x"}}}`, "BASE", base)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ line, want string }{
+		{"tools http", `"greet"`}, {"tools ws", `"greet"`}, {"tools wrong", "403"}, {"tools child -header Greeting:x", "-header is for servers at a URL"},
+		{"doctor http", "2025-11-25 is supported too"},
+	} {
+		out, err := inspectAt(t, append(strings.Fields(test.line), "-config", path)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if !strings.Contains(out, test.want) {
+			t.Errorf("%s prints %s", test.line, out)
+		}
+	}
+	if out, err := inspectAt(t, append([]string{"tools", "wrong", "-config", path}, greeted...)...); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("error %v:\n%s", err, out)
 	}
 }
 

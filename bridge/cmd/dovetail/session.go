@@ -20,23 +20,23 @@ import (
 const sessionVerb = "session"
 
 // sessionVerbs are the verbs that behave differently in a session.
-var sessionVerbs = map[string]verb{"watch": watchOn, "wait": wait}
+var sessionVerbs = map[string]*verb{"watch": {"watch [URI…]", 0, -1, watchOn}, "wait": {"wait", 0, 0, wait}}
 
-// converse runs the typed verbs in one session. It prints the error of a verb and goes on.
+// converse runs the typed verbs in one session. It prints the error of a verb and goes on. Its own error
+// is the exit status of the first verb that failed.
 func (c *command) converse(ctx context.Context, i *inspection, typed *lines) error {
-	if err := takes(c.args, 0, 0, sessionVerb); err != nil {
-		return err
-	}
+	var first error
 	for {
 		line, err := typed.ask(ctx, "$ ")
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
-			return nil
+			return first
 		}
 		if err != nil {
 			return err
 		}
-		if err := c.line(ctx, i, words(line)); err != nil && !errors.As(err, new(exitStatus)) {
+		if err := c.line(ctx, i, words(line)); err != nil {
 			printError(typed.out, err)
+			first = cmp.Or(first, error(statusOf(err)))
 		}
 	}
 }
@@ -46,16 +46,16 @@ func (c *command) line(ctx context.Context, i *inspection, words []string) error
 	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 		return nil
 	}
-	run, ok := sessionVerbs[words[0]]
-	if !ok {
-		run, ok = verbs[words[0]]
+	v := cmp.Or(sessionVerbs[words[0]], verbs[words[0]])
+	if v == nil {
+		return misuse("unknown verb %q: expected one of %s, wait", words[0], strings.Join(verbNames(), ", "))
 	}
-	if !ok {
-		return fmt.Errorf("unknown verb %q: expected one of %s, wait", words[0], strings.Join(verbNames(), ", "))
+	if err := v.check(words[1:]); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return run(ctx, i, words[1:])
+	return v.run(ctx, i, words[1:])
 }
 
 // words splits a line at spaces outside of single quotes. A word that begins with a brace
@@ -86,10 +86,7 @@ func watchOn(ctx context.Context, i *inspection, args []string) error {
 }
 
 // wait prints the next change.
-func wait(ctx context.Context, i *inspection, args []string) error {
-	if err := takes(args, 0, 0, "wait"); err != nil {
-		return err
-	}
+func wait(ctx context.Context, i *inspection, _ []string) error {
 	select {
 	case change := <-i.changes:
 		_, err := fmt.Fprintf(i.out, "%s\n", change)

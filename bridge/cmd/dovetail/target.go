@@ -28,25 +28,21 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
-	"github.com/dovetail-go/dovetail/transport/sse"
-	"github.com/dovetail-go/dovetail/transport/stdio"
-	"github.com/dovetail-go/dovetail/transport/streamable"
-	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
 // A target is the server to connect to.
 type target struct {
-	command []string
-	url     string
-	server  *config.Server // in a configuration file
-	headers headers
-	login   bool
-	tokens  *oauth.Client // nil without -login
-	config  string        // configuration file
+	server   *config.Server   // in a configuration file, or nil
+	resolved *config.Resolved // nil before resolve, or for all servers of a file
+	headers  headers
+	login    bool
+	tokens   *oauth.Client // nil without -login
+	config   string        // configuration file
+	project  bool          // use the clients' files of the current folder, not those of the user
 }
 
 // isOne reports whether the target is one server, and not all servers of a file.
-func (t *target) isOne() bool { return t.config == "" || t.server != nil || t.url != "" }
+func (t *target) isOne() bool { return t.config == "" || t.server != nil }
 
 type headers []string
 
@@ -60,11 +56,11 @@ func (h *headers) Set(header string) error {
 	return nil
 }
 
-// add adds the headers to a request.
-func (h headers) add(_ context.Context, to http.Header) error {
+// set sets the headers of a request. They override those of a configuration file.
+func (h headers) set(_ context.Context, to http.Header) error {
 	for _, header := range h {
 		name, value, _ := strings.Cut(header, ":")
-		to.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		to.Set(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	return nil
 }
@@ -76,7 +72,7 @@ func (t *target) take(args, command []string) ([]string, error) {
 		if t.config != "" {
 			return nil, misuse("-config says which servers to start: expected no command")
 		}
-		t.command = command
+		t.resolved = started(command)
 		return args, nil
 	}
 	if t.config != "" {
@@ -85,16 +81,13 @@ func (t *target) take(args, command []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, misuse("expected a server: a URL, the name of a configured server, or -- COMMAND [ARG…]")
 	}
+	var err error
 	if strings.Contains(args[0], "://") {
-		t.url = args[0]
-		return args[1:], nil
+		t.resolved, err = addressed(args[0])
+	} else {
+		t.server, err = findServer(args[0], t.project)
 	}
-	server, err := findServer(args[0])
-	if err != nil {
-		return nil, err
-	}
-	t.server = server
-	return args[1:], nil
+	return args[1:], err
 }
 
 // takeConfigured finds the target in the file of -config: the server that the first argument names,
@@ -108,11 +101,22 @@ func (t *target) takeConfigured(args []string) ([]string, error) {
 		if t.server = namedServer(file, args[0]); t.server != nil {
 			return args[1:], nil
 		}
-		if strings.Contains(args[0], "://") && !strings.HasPrefix(args[0], "http") {
-			return args, t.alone()
+		for _, err := range joined(err) {
+			if broken, ok := errors.AsType[*config.Error](err); ok && broken.Server == args[0] {
+				return nil, err
+			}
 		}
 	}
 	return args, t.alone()
+}
+
+// unused returns the error of arguments that the command does not use. usage is the error without a
+// configuration file.
+func (t *target) unused(args []string, usage error) error {
+	if t.isOne() || len(args) == 0 {
+		return usage
+	}
+	return misuse("%v; %s has no server %.100q", usage, t.config, args[0])
 }
 
 // namedServer returns the server with an alias, or with a name in the file, or nil.
@@ -139,49 +143,63 @@ func (t *target) alone() error {
 	return nil
 }
 
-// dialer returns a dialer for the target. For an http URL it falls back to HTTP+SSE.
-func (t *target) dialer(ctx context.Context, c *command, stderr io.Writer) (transport.Dialer, error) {
-	conn := jsonrpc.Options{Trace: c.traces(stderr)}
-	if t.server != nil {
-		resolved, err := t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
-		if err != nil {
-			return nil, err
-		}
-		if resolved.Type == config.Stdio {
-			opts := &config.DialOptions{Conn: conn, Logger: slog.New(slog.DiscardHandler)}
-			if c.verbose {
-				opts.Stderr = stderr
-			}
-			return resolved.Dialer(opts)
-		}
-		t.useURL(resolved)
+// resolve expands the variables of a configured server.
+func (t *target) resolve(ctx context.Context) (err error) {
+	if t.resolved == nil {
+		t.resolved, err = t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
 	}
-	if t.url == "" {
-		return t.child(conn, c.verbose, stderr)
-	}
-	scheme, _, _ := strings.Cut(t.url, "://")
-	switch strings.ToLower(scheme) {
-	case "http", "https":
-		opts := &streamable.DialOptions{Header: t.headers.add, Conn: conn}
-		if t.tokens != nil {
-			opts.Authorizer = t.tokens
-		}
-		if at, err := url.Parse(t.url); err == nil && path.Base(at.Path) == "sse" {
-			return sseFirst{events: sse.Dial(t.url, (*sse.DialOptions)(opts)), streamable: streamable.Dial(t.url, opts)}, nil
-		}
-		return streamable.Dial(t.url, opts), nil
-	case "ws", "wss":
-		return ws.Dial(t.url, &ws.DialOptions{Header: t.headers.add, Conn: conn}), nil
-	}
-	return nil, misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+	return err
 }
 
-// useURL makes the target the URL of a configured server, with its headers.
-func (t *target) useURL(resolved *config.Resolved) {
-	t.url = resolved.URL.Reveal()
-	for name, value := range resolved.Headers {
-		t.headers = append(t.headers, name+": "+value.Reveal())
+// started returns a server that is a command. It gets the environment of this program.
+func started(command []string) *config.Resolved {
+	r := &config.Resolved{Type: config.Stdio, Command: plain(command[0]), Options: config.Options{InheritEnv: true}}
+	for _, arg := range command[1:] {
+		r.Args = append(r.Args, plain(arg))
 	}
+	return r
+}
+
+// addressed returns a server at a URL.
+func addressed(address string) (*config.Resolved, error) {
+	r := &config.Resolved{Type: config.HTTP, URL: config.NewSecret(address, shownAddress(address))}
+	switch scheme, _, _ := strings.Cut(address, "://"); strings.ToLower(scheme) {
+	case "http", "https":
+	case "ws", "wss":
+		r.Type = config.WebSocket
+	default:
+		return nil, misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
+	}
+	return r, nil
+}
+
+// plain returns a text that is no secret.
+func plain(text string) config.Secret { return config.NewSecret(text, text) }
+
+// dialer returns a dialer for the target. For a URL of http on the command line it falls back to
+// HTTP+SSE.
+func (t *target) dialer(ctx context.Context, c *command, stderr io.Writer) (transport.Dialer, error) {
+	if err := t.resolve(ctx); err != nil {
+		return nil, err
+	}
+	if t.resolved.Type == config.Stdio && len(t.headers) > 0 {
+		return nil, misuse("-header is for servers at a URL")
+	}
+	opts := &config.DialOptions{Header: t.headers.set, Conn: jsonrpc.Options{Trace: c.traces(stderr)}}
+	if c.verbose {
+		opts.Stderr = stderr
+	}
+	if t.tokens != nil {
+		opts.Authorizer = t.tokens
+	}
+	dialer, err := t.resolved.Dialer(opts)
+	if at, bad := url.Parse(t.resolved.URL.Reveal()); err == nil && bad == nil && t.server == nil && t.resolved.Type == config.HTTP && path.Base(at.Path) == "sse" {
+		events := *t.resolved
+		events.Type = config.SSE
+		first, err := events.Dialer(opts)
+		return sseFirst{events: first, streamable: dialer}, err
+	}
+	return dialer, err
 }
 
 // An sseFirst uses HTTP+SSE, since its URL ends with /sse, unless the server answers the request for
@@ -195,18 +213,6 @@ func (d sseFirst) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 		return conn, err
 	}
 	return d.streamable.Dial(ctx, handler)
-}
-
-// child starts a command with the environment of this program.
-func (t *target) child(conn jsonrpc.Options, verbose bool, stderr io.Writer) (transport.Dialer, error) {
-	if len(t.headers) > 0 {
-		return nil, misuse("-header is for servers at a URL")
-	}
-	opts := &stdio.CommandOptions{InheritEnv: true, Conn: conn}
-	if verbose {
-		opts.Stderr = stderr
-	}
-	return stdio.Command(t.command[0], t.command[1:], opts), nil
 }
 
 // trace prints each message.
@@ -345,19 +351,11 @@ func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
 	if !t.login {
 		return nil
 	}
-	if t.server != nil {
-		resolved, err := t.server.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
-		if err != nil {
-			return err
-		}
-		t.useURL(resolved)
-		t.server = nil
-	}
 	var err error
-	if t.tokens, err = t.newTokens(stderr); err != nil {
+	if t.tokens, err = t.newTokens(ctx, stderr); err != nil {
 		return err
 	}
-	return t.tokens.Login(ctx, t.url)
+	return t.tokens.Login(ctx, t.resolved.URL.Reveal())
 }
 
 // logoutVerb is the verb that ends a login. It does not connect to the server.
@@ -365,19 +363,16 @@ const logoutVerb = "logout"
 
 // logOut deletes the token of the target, and revokes it at its authorization server.
 func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := takes(c.args, 0, 0, logoutVerb+" URL"); err != nil {
-		return err
-	}
 	if c.target.login {
 		return misuse("-login and logout exclude each other")
 	}
-	tokens, err := c.target.newTokens(stderr)
+	tokens, err := c.target.newTokens(ctx, stderr)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := tokens.Logout(ctx, c.target.url); err != nil {
+	if err := tokens.Logout(ctx, c.target.resolved.URL.Reveal()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(stdout, "{}")
@@ -385,8 +380,11 @@ func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // newTokens returns a client for logins at the target, with the tokens of earlier runs.
-func (t *target) newTokens(stderr io.Writer) (*oauth.Client, error) {
-	u, err := url.Parse(t.url)
+func (t *target) newTokens(ctx context.Context, stderr io.Writer) (*oauth.Client, error) {
+	if err := t.resolve(ctx); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(t.resolved.URL.Reveal())
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, misuse("a login is for a server at a URL that begins with http:// or https://")
 	}

@@ -26,30 +26,37 @@ type inspection struct {
 	started time.Duration // how long it took to open the session
 }
 
-type verb func(ctx context.Context, i *inspection, args []string) error
+// A verb is a command that uses a session.
+type verb struct {
+	usage       string
+	least, most int // the number of arguments; most is -1 without a limit
+	run         func(ctx context.Context, i *inspection, args []string) error
+}
 
-var verbs = map[string]verb{
-	"info":      info,
-	"tools":     list(mcp.MethodToolsList, "tools"),
-	"resources": list(mcp.MethodResourcesList, "resources"),
-	"templates": list(mcp.MethodResourceTemplatesList, "resourceTemplates"),
-	"prompts":   list(mcp.MethodPromptsList, "prompts"),
-	"skills":    list(mcp.MethodSkillsList, "skills"),
-	"events":    events,
-	"call":      call,
-	"read":      read,
-	"prompt":    prompt,
-	"complete":  complete,
-	"watch":     watch,
-	"ping":      ping,
+const completeUsage = "complete prompt NAME ARG VALUE, or complete resource TEMPLATE ARG VALUE"
+
+var verbs = map[string]*verb{
+	"info":      {"info", 0, 0, info},
+	"tools":     {"tools", 0, 0, list(mcp.MethodToolsList, "tools")},
+	"resources": {"resources", 0, 0, list(mcp.MethodResourcesList, "resources")},
+	"templates": {"templates", 0, 0, list(mcp.MethodResourceTemplatesList, "resourceTemplates")},
+	"prompts":   {"prompts", 0, 0, list(mcp.MethodPromptsList, "prompts")},
+	"skills":    {"skills", 0, 0, list(mcp.MethodSkillsList, "skills")},
+	"events":    {"events [NAME [JSON]]", 0, 2, events},
+	"call":      {"call NAME [JSON]", 1, 2, call},
+	"read":      {"read URI", 1, 1, read},
+	"prompt":    {"prompt NAME [JSON]", 1, 2, prompt},
+	"complete":  {completeUsage, 4, 4, complete},
+	"watch":     {"watch [URI…]", 0, -1, watch},
+	"ping":      {"ping", 0, 0, ping},
 }
 
 func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
 
-// takes returns an error if the number of arguments is wrong.
-func takes(args []string, least, most int, usage string) error {
-	if len(args) < least || most >= 0 && len(args) > most {
-		return misuse("expected: %s", usage)
+// check returns an error if the number of arguments is wrong.
+func (v *verb) check(args []string) error {
+	if len(args) < v.least || v.most >= 0 && len(args) > v.most {
+		return misuse("expected: %s", v.usage)
 	}
 	return nil
 }
@@ -89,10 +96,7 @@ func (i *inspection) do(ctx context.Context, method string, params any) (json.Ra
 	return result, i.print(result)
 }
 
-func info(_ context.Context, i *inspection, args []string) error {
-	if err := takes(args, 0, 0, "info"); err != nil {
-		return err
-	}
+func info(_ context.Context, i *inspection, _ []string) error {
 	document := map[string]any{
 		"serverInfo":      i.session.Server(),
 		"protocolVersion": i.session.Version(),
@@ -109,9 +113,6 @@ func info(_ context.Context, i *inspection, args []string) error {
 }
 
 func call(ctx context.Context, i *inspection, args []string) error {
-	if err := takes(args, 1, 2, "call NAME [JSON]"); err != nil {
-		return err
-	}
 	arguments, err := object(args[1:])
 	if err != nil {
 		return err
@@ -145,17 +146,11 @@ func object(args []string) (json.RawMessage, error) {
 }
 
 func read(ctx context.Context, i *inspection, args []string) error {
-	if err := takes(args, 1, 1, "read URI"); err != nil {
-		return err
-	}
 	_, err := i.do(ctx, mcp.MethodResourcesRead, map[string]any{"uri": args[0]})
 	return err
 }
 
 func prompt(ctx context.Context, i *inspection, args []string) error {
-	if err := takes(args, 1, 2, "prompt NAME [JSON]"); err != nil {
-		return err
-	}
 	arguments, err := object(args[1:])
 	if err != nil {
 		return err
@@ -165,10 +160,6 @@ func prompt(ctx context.Context, i *inspection, args []string) error {
 }
 
 func complete(ctx context.Context, i *inspection, args []string) error {
-	const usage = "complete prompt NAME ARG VALUE, or complete resource TEMPLATE ARG VALUE"
-	if err := takes(args, 4, 4, usage); err != nil {
-		return err
-	}
 	var ref map[string]any
 	switch args[0] {
 	case "prompt":
@@ -176,7 +167,7 @@ func complete(ctx context.Context, i *inspection, args []string) error {
 	case "resource":
 		ref = map[string]any{"type": "ref/resource", "uri": args[1]}
 	default:
-		return misuse("expected: %s", usage)
+		return misuse("expected: %s", completeUsage)
 	}
 	_, err := i.do(ctx, mcp.MethodComplete, map[string]any{
 		"ref": ref, "argument": map[string]any{"name": args[2], "value": args[3]},
@@ -184,10 +175,7 @@ func complete(ctx context.Context, i *inspection, args []string) error {
 	return err
 }
 
-func ping(ctx context.Context, i *inspection, args []string) error {
-	if err := takes(args, 0, 0, "ping"); err != nil {
-		return err
-	}
+func ping(ctx context.Context, i *inspection, _ []string) error {
 	began := time.Now()
 	if err := i.session.Ping(ctx); err != nil {
 		return err
@@ -227,9 +215,6 @@ func events(ctx context.Context, i *inspection, args []string) error {
 	if len(args) == 0 {
 		return list(mcp.MethodEventsList, "events")(ctx, i, args)
 	}
-	if err := takes(args, 1, 2, "events [NAME [JSON]]"); err != nil {
-		return err
-	}
 	arguments, err := object(args[1:])
 	if err != nil {
 		return err
@@ -256,11 +241,8 @@ func events(ctx context.Context, i *inspection, args []string) error {
 const maxPages = 64
 
 // list prints a list with all pages merged into the first.
-func list(method, member string) verb {
-	return func(ctx context.Context, i *inspection, args []string) error {
-		if err := takes(args, 0, 0, member); err != nil {
-			return err
-		}
+func list(method, member string) func(context.Context, *inspection, []string) error {
+	return func(ctx context.Context, i *inspection, _ []string) error {
 		merged, err := mergedPages(ctx, i, method, member)
 		if err != nil {
 			return err

@@ -143,16 +143,18 @@ func typed(local, remote string) func(*System, *Server) fields {
 	}
 }
 
-// relayed returns entries of a client that only starts programs.
+// relayed returns entries of a client that only starts programs. Headers are not arguments, which other
+// users of the machine can see.
 func relayed(sys *System, s *Server) fields {
 	if s.URL == "" {
 		return plain("url")(sys, s)
 	}
-	args := []string{"relay"}
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		args = append(args, "-header", name+": "+s.Headers[name])
+	args, env := []string{"relay"}, make(map[string]string)
+	for i, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		variable := fmt.Sprintf("DOVETAIL_HEADER_%d", i+1)
+		args, env[variable] = append(args, "-header-env", variable), name+": "+s.Headers[name]
 	}
-	return fields{{"command", sys.Program}, {"args", append(args, s.URL)}}
+	return fields{{"command", sys.Program}, {"args", append(args, s.URL)}, {"env", env}}
 }
 
 func codex(_ *System, s *Server) fields {
@@ -234,29 +236,38 @@ func (c *Client) Remove(text []byte, name string) ([]byte, error) {
 	return out, err
 }
 
-// Servers returns the servers in the text of the client's file, as {"mcpServers":{…}}, in which each
-// entry has the form of Claude Code.
-func (c *Client) Servers(text []byte) ([]byte, error) {
-	if len(bytes.TrimSpace(text)) == 0 {
-		return []byte(`{"mcpServers":{}}`), nil
-	}
+// Has reports whether the text of the client's file has a server.
+func (c *Client) Has(text []byte, name string) (bool, error) {
+	servers, err := c.decode(text)
+	_, ok := servers[name]
+	return ok, err
+}
+
+// decode returns the entries in the text of the client's file.
+func (c *Client) decode(text []byte) (map[string]any, error) {
 	var members map[string]any
-	if c.isTOML {
-		values, err := tomledit.Decode(text)
-		if err != nil {
-			return nil, err
-		}
-		members = values
-	} else {
-		plain, err := jsonedit.Plain(text)
-		if err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(plain, &members); err != nil {
-			return nil, err
+	var err error
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+	case c.isTOML:
+		members, err = tomledit.Decode(text)
+	default:
+		var plain []byte
+		if plain, err = jsonedit.Plain(text); err == nil {
+			err = json.Unmarshal(plain, &members)
 		}
 	}
 	servers, _ := members[c.key].(map[string]any)
+	return servers, err
+}
+
+// Servers returns the servers in the text of the client's file, as {"mcpServers":{…}}, in which each
+// entry has the form of Claude Code.
+func (c *Client) Servers(text []byte) ([]byte, error) {
+	servers, err := c.decode(text)
+	if err != nil {
+		return nil, err
+	}
 	for name, value := range servers {
 		entry, ok := value.(map[string]any)
 		if !ok {

@@ -43,7 +43,7 @@ func TestAddAndRead(t *testing.T) {
 	local := &Server{Command: "npx", Args: []string{"-y", "a&b"}, Env: map[string]string{"KEY": "v"}}
 	remote := &Server{URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer x"}}
 	forms := map[string][2]string{
-		"claude-desktop": {`{"command":"npx","args":["-y","a&b"],"env":{"KEY":"v"}}`, `{"command":"/bin/dovetail","args":["relay","-header","Authorization: Bearer x","https://example.com/mcp"]}`},
+		"claude-desktop": {`{"command":"npx","args":["-y","a&b"],"env":{"KEY":"v"}}`, `{"command":"/bin/dovetail","args":["relay","-header-env","DOVETAIL_HEADER_1","https://example.com/mcp"],"env":{"DOVETAIL_HEADER_1":"Authorization:Bearerx"}}`},
 		"claude-code":    {`{"type":"stdio","command":"npx","args":["-y","a&b"],"env":{"KEY":"v"}}`, `{"type":"http","url":"https://example.com/mcp","headers":{"Authorization":"Bearer x"}}`},
 		"windsurf":       {`{"command":"npx","args":["-y","a&b"],"env":{"KEY":"v"}}`, `{"serverUrl":"https://example.com/mcp","headers":{"Authorization":"Bearer x"}}`},
 		"gemini":         {`{"command":"npx","args":["-y","a&b"],"env":{"KEY":"v"}}`, `{"httpUrl":"https://example.com/mcp","headers":{"Authorization":"Bearer x"}}`},

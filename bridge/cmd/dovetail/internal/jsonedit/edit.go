@@ -22,7 +22,7 @@ const maxDepth = 200
 var ErrNotFound = errors.New("there is no such member")
 
 // Set returns the text with a member of the object at path. Objects of the path that do not exist are
-// added. An existing member gets the new value in its place. value is JSON on one or more lines, and
+// added. An existing member gets the new value in its place; a repeated one is refused. value is JSON on one or more lines, and
 // is indented as the text is. An empty text is an empty object.
 func Set(text []byte, path []string, name string, value []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(bytes.TrimPrefix(text, bom))) == 0 {
@@ -33,52 +33,51 @@ func Set(text []byte, path []string, name string, value []byte) ([]byte, error) 
 		return nil, err
 	}
 	object := d.root
-	for n, step := range append(bytesClone(path), name) {
+	steps := append(slices.Clip(path), name)
+	for n, step := range steps {
 		if object.kind != '{' {
 			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:n], "."))
 		}
-		m := object.member(step)
-		last := n == len(path)
+		at, err := object.index(step)
 		switch {
-		case m == nil:
-			for i := len(path) - 1; i >= n; i-- {
-				value = wrap(append(path, name)[i+1], value)
+		case err != nil:
+			return nil, err
+		case at < 0:
+			for i := len(path); i > n; i-- {
+				value = wrap(steps[i], value)
 			}
-			return checked(text, d.insert(object, step, value), append(slices.Clip(path), name))
-		case last:
-			out := splice(text, m.value.start, m.value.end, d.indented(value, d.indentAt(m.start)))
-			return checked(text, out, append(slices.Clip(path), name))
+			return checked(text, d.insert(object, step, value), steps)
+		case n == len(path):
+			m := object.members[at]
+			return checked(text, splice(text, m.value.start, m.value.end, d.indented(value, d.indentAt(m.start))), steps)
 		}
-		object = m.value
+		object = object.members[at].value
 	}
 	return nil, ErrNotFound // not reached: the last step returns
 }
 
 // Remove returns the text without a member of the object at path. The error is ErrNotFound if there
-// is no such member.
+// is no such member. A repeated member is refused.
 func Remove(text []byte, path []string, name string) ([]byte, error) {
 	d, err := scan(text)
 	if err != nil {
 		return nil, err
 	}
 	object := d.root
-	for _, step := range path {
-		m := object.member(step)
-		if m == nil {
+	steps := append(slices.Clip(path), name)
+	for n, step := range steps {
+		at, err := object.index(step)
+		switch {
+		case err != nil:
+			return nil, err
+		case at < 0:
 			return nil, ErrNotFound
+		case n == len(path):
+			return checked(text, d.remove(object, at), steps)
 		}
-		object = m.value
+		object = object.members[at].value
 	}
-	at := -1
-	for i, m := range object.members {
-		if m.name == name {
-			at = i
-		}
-	}
-	if at < 0 {
-		return nil, ErrNotFound
-	}
-	return checked(text, d.remove(object, at), append(slices.Clip(path), name))
+	return nil, ErrNotFound // not reached: the last step returns
 }
 
 // Plain returns the text as JSON: comments and trailing commas are spaces.
@@ -98,8 +97,6 @@ func quote(text string) []byte {
 	}
 	return quoted
 }
-
-func bytesClone(path []string) []string { return append([]string(nil), path...) }
 
 // wrap returns an object with one member.
 func wrap(name string, value []byte) []byte {
@@ -148,15 +145,17 @@ func (d *document) insert(object *node, name string, value []byte) []byte {
 	return splice(text, lineEnd(text, at), lineEnd(text, at), by)
 }
 
-// lineEnd returns the end of a comment that follows at on its line, or at.
+// lineEnd returns the end of a comment that follows at, if the line ends with it, or at.
 func lineEnd(text []byte, at int) int {
 	line, _, _ := bytes.Cut(text[at:], []byte("\n"))
 	trimmed := bytes.TrimLeft(line, " \t")
 	switch {
 	case bytes.HasPrefix(trimmed, []byte("//")):
 		return at + len(bytes.TrimRight(line, "\r"))
-	case bytes.HasPrefix(trimmed, []byte("/*")) && bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte("*/")):
-		return at + len(bytes.TrimRight(line, " \t\r"))
+	case bytes.HasPrefix(trimmed, []byte("/*")):
+		if _, rest, ok := bytes.Cut(trimmed[2:], []byte("*/")); ok && len(bytes.TrimSpace(rest)) == 0 {
+			return at + len(bytes.TrimRight(line, " \t\r"))
+		}
 	}
 	return at
 }

@@ -67,6 +67,7 @@ func TestRemove(t *testing.T) {
 		"{\"s\":{\"a\":0, \"n\":1, \"b\":2}}":                        "{\"s\":{\"a\":0, \"b\":2}}",
 		"{\n \"s\":{\n  // first\n  \"n\":1, // n\n  \"b\":2\n }\n}": "{\n \"s\":{\n  // first\n  \"b\":2\n }\n}",
 		"{\n \"s\":{\n  \"a\":1, // a\n  \"n\":1\n }\n}":             "{\n \"s\":{\n  \"a\":1 // a\n }\n}",
+		"{\"s\": {\n \"n\":1, /* k */ \"b\":2 /* z */\n}}":           "{\"s\": {\n /* k */ \"b\":2 /* z */\n}}",
 		"{\n \"s\":{\n  \"n\":{\n   \"x\":1\n  }\n }\n}":             "{\n \"s\":{\n }\n}",
 	} {
 		if got, err := Remove([]byte(before), []string{"s"}, "n"); err != nil || string(got) != after {
@@ -76,6 +77,17 @@ func TestRemove(t *testing.T) {
 	for _, text := range []string{`{}`, `{"s":{}}`, `{"s":{"m":1}}`} {
 		if _, err := Remove([]byte(text), []string{"s"}, "n"); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestRepeatedMembersAreRefused(t *testing.T) {
+	for _, text := range []string{`{"s":{"n":1,"n":2}}`, `{"s":{"n":1,"m":2,"\u006e":3}}`, `{"s":{"n":1},"s":{"n":2}}`} {
+		if got, err := Remove([]byte(text), []string{"s"}, "n"); err == nil {
+			t.Errorf("%s without the member is %s", text, got)
+		}
+		if got, err := Set([]byte(text), []string{"s"}, "n", []byte(`3`)); err == nil {
+			t.Errorf("%s with the member is %s", text, got)
 		}
 	}
 }

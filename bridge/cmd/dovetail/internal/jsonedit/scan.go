@@ -25,14 +25,15 @@ type member struct {
 	value        *node
 }
 
-// member returns the last member of a name, which decides in most readers, or nil.
-func (n *node) member(name string) *member {
-	for _, m := range slices.Backward(n.members) {
-		if m.name == name {
-			return m
-		}
+// index returns the index of the member with a name, or -1. A repeated one is an error, since readers
+// differ in which they use.
+func (n *node) index(name string) (int, error) {
+	hasName := func(m *member) bool { return m.name == name }
+	at := slices.IndexFunc(n.members, hasName)
+	if at >= 0 && slices.ContainsFunc(n.members[at+1:], hasName) {
+		return 0, fmt.Errorf("the member %q is repeated: change the file by hand", name)
 	}
-	return nil
+	return at, nil
 }
 
 // A document is a scanned text.

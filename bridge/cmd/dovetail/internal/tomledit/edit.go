@@ -16,6 +16,8 @@ import (
 // MaxText is the length of the longest text, in bytes.
 const MaxText = 8 << 20
 
+var bom = []byte("\uFEFF") // stays before the first line
+
 // ErrNotFound is the error of removing a table that does not exist.
 var ErrNotFound = errors.New("there is no such table")
 
@@ -52,8 +54,12 @@ func Remove(text []byte, parent, name string) ([]byte, error) {
 	if tables, ok := before[parent].(map[string]any); !ok || tables[name] == nil {
 		return nil, ErrNotFound
 	}
-	lines := bytes.SplitAfter(text, []byte("\n"))
+	content, marked := bytes.CutPrefix(text, bom)
+	lines := bytes.SplitAfter(content, []byte("\n"))
 	var out []byte
+	if marked {
+		out = bytes.Clone(bom)
+	}
 	var held []byte // comments and blank lines, which belong to the next table
 	inside, open := false, ""
 	for _, line := range lines {
@@ -94,6 +100,7 @@ func Remove(text []byte, parent, name string) ([]byte, error) {
 
 // endsBlank reports whether a text is empty or ends with a blank line.
 func endsBlank(text []byte) bool {
+	text = bytes.TrimPrefix(text, bom)
 	return len(text) == 0 || bytes.HasSuffix(text, []byte("\n\n")) || bytes.HasSuffix(text, []byte("\n\r\n"))
 }
 
@@ -111,7 +118,7 @@ func Decode(text []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("the file is longer than %d bytes", MaxText)
 	}
 	values := make(map[string]any)
-	if err := toml.Unmarshal(text, &values); err != nil {
+	if err := toml.Unmarshal(bytes.TrimPrefix(text, bom), &values); err != nil {
 		return nil, fmt.Errorf("the file is not valid TOML: %w", err)
 	}
 	return values, nil

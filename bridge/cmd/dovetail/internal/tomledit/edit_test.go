@@ -16,6 +16,7 @@ const added = "[mcp_servers.\"my srv\"]\nargs = [\"-y\", \"a \\\"b\\\"\"]\ncomma
 func TestSet(t *testing.T) {
 	for before, after := range map[string]string{
 		"":                               added,
+		"\uFEFFa = 1\n":                  "\uFEFFa = 1\n\n" + added,
 		"# c\nmodel = \"o\"":             "# c\nmodel = \"o\"\n\n" + added,
 		"[mcp_servers.a]\nurl = \"u\"\n": "[mcp_servers.a]\nurl = \"u\"\n\n" + added,
 		"[mcp_servers.\"my srv\"]\ncommand = \"old\" # x\n[mcp_servers.'my srv'.env]\nA = \"1\"\n\n# about b\n[b]\nc = 1\n": "# about b\n[b]\nc = 1\n\n" + added,
@@ -33,6 +34,7 @@ func TestSet(t *testing.T) {
 func TestRemove(t *testing.T) {
 	for before, after := range map[string]string{
 		"a = 1\n\n[mcp_servers.x]\ncommand = '''\n[b]\n'''\n\n[c]\nd = [\n [1],\n]\n":     "a = 1\n\n[c]\nd = [\n [1],\n]\n",
+		"\uFEFF[mcp_servers.x]\nurl = \"u\"\n\n[c]\nd = 1\n":                              "\uFEFF[c]\nd = 1\n",
 		"[mcp_servers.x]\nurl = \"u\"\n\n# about y\n[mcp_servers.y]\nurl = \"v\" # [z]\n": "# about y\n[mcp_servers.y]\nurl = \"v\" # [z]\n",
 	} {
 		if got, err := Remove([]byte(before), "mcp_servers", "x"); err != nil || string(got) != after {
