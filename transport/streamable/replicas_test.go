@@ -575,6 +575,23 @@ func TestUnsolicitedMessagesWait(t *testing.T) {
 	}
 }
 
+// Replicas send a notification at different times. One that the client's replica would send after it has
+// released the client is sent by the replica that the client listens to, which had it earlier.
+func TestUnsolicitedMessagesOfSlowReplica(t *testing.T) {
+	replicas := serveReplicas(t, 2, newBookServer)
+	s := replicas[0].open(mcp.Version20251125)
+	s.post(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"book:1"}}`).is(http.StatusOK, `"result":{}`)
+	prime := s.send(t.Context(), http.MethodGet, "").next()
+	replicas[1].in(s).post(ping).is(http.StatusOK)
+	replicas[1].server.ResourceUpdated("book:1")
+	again := replicas[1].in(s).with("Last-Event-ID", prime.ID).send(t.Context(), http.MethodGet, "")
+	last := again.unsolicited(`"book:1"`)
+	replicas[0].server.ResourceUpdated("book:1") // is dropped, as the client does not listen there
+	again = replicas[1].in(s).with("Last-Event-ID", last.ID).send(t.Context(), http.MethodGet, "")
+	replicas[1].server.ResourceUpdated("book:1")
+	again.unsolicited(`"book:1"`)
+}
+
 // change adds a tool to all replicas.
 func change(replicas []*replica, i int) {
 	for _, r := range replicas {

@@ -335,6 +335,9 @@ func (s *session) announceChanges(ctx context.Context) {
 
 // notifyUpdated tells the client that a resource may have changed, if it listens at this replica.
 func (s *session) notifyUpdated(ctx context.Context, uri string) {
+	if s.unsolicitedName() == "" {
+		return
+	}
 	_ = s.unsolicited.Notify(ctx, mcp.NotificationResourceUpdated, mcp.Raw(fmt.Sprintf(`{"uri":%s}`, jsonscan.Quote(uri))))
 }
 

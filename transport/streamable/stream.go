@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -38,7 +39,21 @@ type stream struct {
 	lapses   int       // of the replica's lease when the stream began
 	lost     bool      // an event could not be stored, so the stream cannot be resumed
 	done     bool      // no message follows
+	dropped  []drop    // the last unsolicited messages that were dropped; see restart
 }
+
+// A drop is a message that was dropped, since the client listens at another replica.
+type drop struct {
+	msg []byte
+	at  time.Time
+}
+
+// Bounds of the drops of a stream in number, bytes of each and age.
+const (
+	maxDrops    = 16
+	maxDrop     = 1 << 10
+	maxDropTime = 5 * time.Second
+)
 
 // Kinds of entries of a stream in the log. The first byte of an entry is its kind.
 const (
@@ -60,8 +75,12 @@ var (
 func (st *stream) Write(_ context.Context, msg []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.send(entryMessage, msg) && isCall(msg) {
+	switch {
+	case st.send(entryMessage, msg):
+	case isCall(msg):
 		return errNoStream
+	case st == st.session.unsolicited && len(msg) <= maxDrop:
+		st.dropped = append(st.dropped[max(0, len(st.dropped)-maxDrops+1):], drop{bytes.Clone(msg), time.Now()})
 	}
 	return nil
 }
@@ -256,14 +275,23 @@ func (st *stream) begin() {
 }
 
 // restart makes a new stream of the unsolicited messages, without a response. It returns its name
-// and the id of its first entry.
+// and the id of its first entry. The next entries are the messages that were dropped shortly before: all
+// replicas send a notification, but not at the same time, and the replica that has the client may release
+// it before it sends this one.
 func (st *stream) restart() (name string, start uint64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.endResponse()
 	st.reset()
 	st.begin()
-	return st.name, st.lastID
+	name, start = st.name, st.lastID
+	for _, d := range st.dropped {
+		if time.Since(d.at) < maxDropTime {
+			st.store(entryMessage, jsonscan.Line(d.msg))
+		}
+	}
+	st.dropped = nil
+	return name, start
 }
 
 // release ends the stream of unsolicited messages at this replica, if it still has the name, since
