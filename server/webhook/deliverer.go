@@ -57,7 +57,8 @@ func New(opts *Options) (*Deliverer, error) {
 	}
 	d := &Deliverer{
 		options: options, store: options.Store, index: newIndex(),
-		principals: newLimiter((options.Deliveries + 1) / 2), hosts: newLimiter(options.DeliveriesPerHost),
+		principals: newLimiter((options.Deliveries+1)/2, principalVerifications),
+		hosts:      newLimiter(options.DeliveriesPerHost, hostVerifications),
 	}
 	if d.store == nil {
 		if d.own, err = store.NewMemory(nil); err != nil {

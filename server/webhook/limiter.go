@@ -8,7 +8,8 @@ import (
 
 // limiter bounds the deliveries and verifications of each key, which is a host or a principal.
 type limiter struct {
-	maxDeliveries int // of a key
+	maxDeliveries    int // of a key
+	maxVerifications int // of a key in a minute
 
 	mu    sync.Mutex
 	slots map[string]*slots // of keys with deliveries in progress
@@ -23,8 +24,11 @@ type slots struct {
 	users int           // that hold a slot or wait for one
 }
 
-func newLimiter(maxDeliveries int) *limiter {
-	return &limiter{maxDeliveries: maxDeliveries, slots: map[string]*slots{}, verifications: map[string]int{}}
+func newLimiter(maxDeliveries, maxVerifications int) *limiter {
+	return &limiter{
+		maxDeliveries: maxDeliveries, maxVerifications: maxVerifications,
+		slots: map[string]*slots{}, verifications: map[string]int{},
+	}
 }
 
 // acquire waits for a slot of a key until ctx ends. If ok, the caller must call release.
@@ -54,23 +58,25 @@ func (l *limiter) acquire(ctx context.Context, key string) (release func(), ok b
 }
 
 const (
-	// verificationsPerMinute is how often this replica may verify URLs of one host in a minute.
-	verificationsPerMinute = 30
-	// maxVerifiedHosts is how many hosts may be verified in a minute.
-	maxVerifiedHosts = 1000
+	// hostVerifications is how often this replica may verify URLs of one host in a minute.
+	hostVerifications = 30
+	// principalVerifications is how often this replica may verify URLs of one principal in a minute.
+	principalVerifications = 100
+	// maxVerifiedKeys is how many hosts, and how many principals, may have verifications in a minute.
+	maxVerifiedKeys = 1000
 )
 
-// mayVerify reports whether a URL of a host may be verified now, and counts it.
-func (l *limiter) mayVerify(host string, now time.Time) bool {
+// mayVerify reports whether a URL of a key may be verified now, and counts it.
+func (l *limiter) mayVerify(key string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.minute) >= time.Minute {
 		l.minute = now
 		clear(l.verifications)
 	}
-	if l.verifications[host] >= verificationsPerMinute || len(l.verifications) >= maxVerifiedHosts && l.verifications[host] == 0 {
+	if l.verifications[key] >= l.maxVerifications || len(l.verifications) >= maxVerifiedKeys && l.verifications[key] == 0 {
 		return false
 	}
-	l.verifications[host]++
+	l.verifications[key]++
 	return true
 }
