@@ -237,6 +237,10 @@ func (s *Subscription) follow(ctx context.Context, answer json.RawMessage) (next
 		next = max(time.Until(expires)/2, earliestRefresh)
 	}
 	if s.gap {
+		if err := s.registration.takeTurn(ctx); err != nil {
+			return 0, err
+		}
+		defer s.registration.endTurn()
 		gap := Delivery{ID: webhook.NewMessageID(webhook.TypeGap), Subscription: result.ID, Type: Gap, Cursor: result.Cursor}
 		if err := s.registration.deliver(ctx, gap); err != nil {
 			return 0, err
