@@ -20,6 +20,8 @@ import (
 
 // A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result.
 type fakeServer struct {
+	delay time.Duration // of the answer to events/subscribe
+
 	mu      sync.Mutex
 	results []string
 	methods []string // that were called
@@ -32,6 +34,9 @@ func (f *fakeServer) connect(t *testing.T) *client.Session {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			if call.Method() != mcp.MethodEventsSubscribe && call.Method() != mcp.MethodEventsUnsubscribe {
 				return next(ctx, call)
+			}
+			if call.Method() == mcp.MethodEventsSubscribe {
+				defer func() { <-time.After(f.delay) }()
 			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -134,6 +139,51 @@ func TestGapIsKept(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
+}
+
+// The position of a refresh does not replace that of a delivery that was handled after the request.
+func TestPositionOfARefresh(t *testing.T) {
+	for name, test := range map[string]struct {
+		deliver bool
+		handler time.Duration
+		cursor  string
+		stored  []string
+	}{
+		"no delivery":                    {false, 0, "c2", []string{"c1", "c2"}},
+		"delivery before the result":     {true, 0, "c9", []string{"c1", "c9"}},
+		"delivery ends after the result": {true, 3 * time.Second, "c9", []string{"c1", "c9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newReceiver(t, webhook.Options{})
+				f := &fakeServer{delay: 2 * time.Second, results: []string{granted(10*time.Second, "c1", false), granted(time.Hour, "c2", false)}}
+				var stored []string
+				opts := &webhook.SubscribeOptions{OnCursor: func(cursor string) { stored = append(stored, cursor) }}
+				sub, err := webhook.Subscribe(t.Context(), f.connect(t), r, "https://example.com/", "e", nil, func(_ context.Context, d webhook.Delivery) error {
+					stored = append(stored, *d.Cursor)
+					<-time.After(test.handler)
+					return nil
+				}, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(5 * time.Second) // the refresh is in progress from the 4th to the 6th second
+				if test.deliver {
+					body := `{"eventId":"evt_1","name":"e","data":{},"cursor":"c9"}`
+					if w := serve(r, signed(t, f.secret, "sub_1", "evt_1", body)); w.Code != 200 {
+						t.Errorf("the delivery was answered %d", w.Code)
+					}
+				}
+				<-time.After(5 * time.Second)
+				if sub.Cursor() != test.cursor || !slices.Equal(stored, test.stored) {
+					t.Errorf("the cursor is %q, and %q were stored, want %q and %q", sub.Cursor(), stored, test.cursor, test.stored)
+				}
+				if err := sub.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // A subscription that cannot be used is ended at the server.
