@@ -96,7 +96,8 @@ const (
 //
 // The error is [ErrFull], the server's *[jsonrpc.Error], such as one with the code
 // [mcp.CodeCallbackEndpoint], a *[jsonrpc.CallError], or that of handle for a gap at the beginning. A
-// subscription that was made and cannot be used is ended at the server.
+// subscription that was made and cannot be used, or that may have been made by a request without a
+// result, is ended at the server, which may take 5 more seconds.
 func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver, url, event string, arguments json.RawMessage, handle Handler, opts *SubscribeOptions) (*Subscription, error) {
 	s := &Subscription{session: session, ended: make(chan struct{})}
 	if opts != nil {
@@ -196,18 +197,28 @@ func (s *Subscription) end(err error) {
 // begin makes the subscription, and returns when to refresh it.
 func (s *Subscription) begin(ctx context.Context) (next time.Duration, err error) {
 	answer, err := s.refresh(ctx)
-	if err != nil {
-		return 0, err
+	made := err == nil || mayBeMade(err)
+	if err == nil {
+		next, err = s.follow(ctx, answer)
 	}
-	if next, err = s.follow(ctx, answer); err != nil {
+	if err != nil && made {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 		defer cancel()
 		if ended := s.unsubscribe(ending); ended != nil {
 			s.opts.Logger.Warn("a subscription that cannot be used was not ended; it expires at the server", "event", s.params.Name, "error", ended)
 		}
-		return 0, err
 	}
-	return next, nil
+	return next, err
+}
+
+// mayBeMade reports whether the server may have made a subscription although the request has failed.
+// An internal error may have occurred after that.
+func mayBeMade(err error) bool {
+	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok {
+		return failed.Delivery == jsonrpc.MaybeExecuted
+	}
+	refused, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && refused.Code == jsonrpc.InternalError
 }
 
 // refresh makes or refreshes the subscription, and returns the result.

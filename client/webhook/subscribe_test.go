@@ -18,7 +18,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result.
+// A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result. "" is
+// an error.
 type fakeServer struct {
 	delay time.Duration // of the answer to events/subscribe
 
@@ -53,6 +54,9 @@ func (f *fakeServer) connect(t *testing.T) *client.Session {
 			result := f.results[0]
 			if len(f.results) > 1 {
 				f.results = f.results[1:]
+			}
+			if result == "" {
+				return nil, mcp.ResourceNotFound("demo://log")
 			}
 			return mcp.Raw(result), nil
 		}
@@ -209,6 +213,38 @@ func TestFailedSubscriptions(t *testing.T) {
 					t.Errorf("the client called %v", f.methods)
 				}
 				register(t, r, h.handle, "").Close()
+			})
+		})
+	}
+}
+
+// A subscription that the server may have made is ended, also if the client did not get the result. One
+// that the server has refused is not.
+func TestSubscriptionsWithoutResult(t *testing.T) {
+	for name, test := range map[string]struct {
+		result  string
+		delay   time.Duration
+		methods []string
+	}{
+		"late":           {granted(time.Hour, "c1", false), time.Second, []string{"subscribe", "unsubscribe"}},
+		"internal error": {`[]`, 0, []string{"subscribe", "unsubscribe"}},
+		"refused":        {"", 0, []string{"subscribe"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, r, h := &fakeServer{results: []string{test.result}, delay: test.delay}, newReceiver(t, webhook.Options{}), &recorder{}
+				session := f.connect(t)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+				defer cancel()
+				if _, err := webhook.Subscribe(ctx, session, r, "https://example.com/", "e", nil, h.handle, nil); err == nil {
+					t.Error("there is no error")
+				}
+				<-time.After(time.Minute)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if !slices.Equal(f.methods, test.methods) {
+					t.Errorf("the client called %v, want %v", f.methods, test.methods)
+				}
 			})
 		})
 	}
