@@ -172,18 +172,21 @@ func TestPositionOfARefresh(t *testing.T) {
 					t.Fatal(err)
 				}
 				<-time.After(5 * time.Second) // the refresh is in progress from the 4th to the 6th second
+				f.mu.Lock()
+				secret := f.secret
+				f.mu.Unlock()
 				if test.deliver {
 					body := `{"eventId":"evt_1","name":"e","data":{},"cursor":"c9"}`
-					if w := serve(r, signed(t, f.secret, "sub_1", "evt_1", body)); w.Code != 200 {
+					if w := serve(r, signed(t, secret, "sub_1", "evt_1", body)); w.Code != 200 {
 						t.Errorf("the delivery was answered %d", w.Code)
 					}
 				}
 				<-time.After(5 * time.Second)
-				if sub.Cursor() != test.cursor || !slices.Equal(stored, test.stored) {
-					t.Errorf("the cursor is %q, and %q were stored, want %q and %q", sub.Cursor(), stored, test.cursor, test.stored)
-				}
 				if err := sub.Close(t.Context()); err != nil {
 					t.Error(err)
+				}
+				if sub.Cursor() != test.cursor || !slices.Equal(stored, test.stored) {
+					t.Errorf("the cursor is %q, and %q were stored, want %q and %q", sub.Cursor(), stored, test.cursor, test.stored)
 				}
 			})
 		})
