@@ -31,8 +31,8 @@ type Options struct {
 	MaxDeliveries int
 	// Remember is how many acknowledged ids are remembered for each registration. Default 1,000.
 	Remember int
-	// Timeout bounds reading a delivery, and then the context of its handler. Default 5 seconds
-	// each. Servers wait about 10 seconds.
+	// Timeout bounds reading a delivery, then its wait for the handler, and then the context of the
+	// handler. Default 5 seconds each. Servers wait about 10 seconds.
 	Timeout time.Duration
 	// Logger receives the errors of handlers. Default: slog.Default().
 	Logger *slog.Logger

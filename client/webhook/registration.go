@@ -144,20 +144,31 @@ func (g *Registration) accept(ctx context.Context, d Delivery) error {
 	default:
 		return busy
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.receiver.options.Timeout)
+	waiting, cancel := context.WithTimeout(ctx, g.receiver.options.Timeout)
 	defer cancel()
+	if err := g.takeTurn(waiting); err != nil {
+		return err
+	}
+	defer g.endTurn()
 	return g.deliver(ctx, d)
 }
 
-// deliver waits for its turn and passes a delivery to the handler, unless it was acknowledged before.
-// The error is [busy] or that of the handler.
-func (g *Registration) deliver(ctx context.Context, d Delivery) error {
+// takeTurn waits until no handler runs, and prevents that one begins before endTurn. The error is
+// [busy], if ctx ends first.
+func (g *Registration) takeTurn(ctx context.Context) error {
 	select {
 	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", busy, context.Cause(ctx))
 	}
+}
+
+func (g *Registration) endTurn() { <-g.turn }
+
+// deliver passes a delivery to the handler, unless it was acknowledged before. The caller has the
+// turn. The error is [busy] or that of the handler.
+func (g *Registration) deliver(ctx context.Context, d Delivery) error {
 	if _, again := g.seen.Get(d.ID); again || !d.known() {
 		return nil
 	}

@@ -27,8 +27,10 @@ type SubscribeOptions struct {
 	// TTL is the lifetime that is suggested to the server. The server decides. Default: that of the
 	// server.
 	TTL time.Duration
-	// OnCursor is called with each position that the server reports when the subscription is refreshed,
-	// so that the stored one advances while nothing happens. nil means that it is not called.
+	// OnCursor is called with the position that the server reports when the subscription is refreshed,
+	// so that the stored one advances while nothing happens. It is not called if a delivery has moved
+	// the position since the refresh began. No handler runs during the call, so it must return soon,
+	// and must not call Close. nil means that it is not called.
 	OnCursor func(cursor string)
 	// OnStatus is called with the state of the deliveries when the subscription is refreshed. nil means
 	// that it is not called.
@@ -54,7 +56,9 @@ type Subscription struct {
 	cancel       context.CancelFunc
 	ended        chan struct{}
 
-	gap bool // the handler has not accepted a gap yet; only follow uses it
+	// Only one goroutine at a time refreshes, and uses these.
+	asked string // the position of the last request
+	gap   bool   // the handler has not accepted a gap yet
 
 	mu     sync.Mutex
 	id     string
@@ -92,7 +96,8 @@ const (
 //
 // The error is [ErrFull], the server's *[jsonrpc.Error], such as one with the code
 // [mcp.CodeCallbackEndpoint], a *[jsonrpc.CallError], or that of handle for a gap at the beginning. A
-// subscription that was made and cannot be used is ended at the server.
+// subscription that was made and cannot be used, or that may have been made by a request without a
+// result, is ended at the server, which may take 5 more seconds.
 func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver, url, event string, arguments json.RawMessage, handle Handler, opts *SubscribeOptions) (*Subscription, error) {
 	s := &Subscription{session: session, ended: make(chan struct{})}
 	if opts != nil {
@@ -192,25 +197,36 @@ func (s *Subscription) end(err error) {
 // begin makes the subscription, and returns when to refresh it.
 func (s *Subscription) begin(ctx context.Context) (next time.Duration, err error) {
 	answer, err := s.refresh(ctx)
-	if err != nil {
-		return 0, err
+	made := err == nil || mayBeMade(err)
+	if err == nil {
+		next, err = s.follow(ctx, answer)
 	}
-	if next, err = s.follow(ctx, answer); err != nil {
+	if err != nil && made {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 		defer cancel()
 		if ended := s.unsubscribe(ending); ended != nil {
 			s.opts.Logger.Warn("a subscription that cannot be used was not ended; it expires at the server", "event", s.params.Name, "error", ended)
 		}
-		return 0, err
 	}
-	return next, nil
+	return next, err
+}
+
+// mayBeMade reports whether the server may have made a subscription although the request has failed.
+// An internal error may have occurred after that.
+func mayBeMade(err error) bool {
+	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok {
+		return failed.Delivery == jsonrpc.MaybeExecuted
+	}
+	refused, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && refused.Code == jsonrpc.InternalError
 }
 
 // refresh makes or refreshes the subscription, and returns the result.
 func (s *Subscription) refresh(ctx context.Context) (answer json.RawMessage, err error) {
 	params := s.params
-	if cursor := s.Cursor(); cursor != "" {
-		params.Cursor = &cursor
+	s.asked = s.Cursor()
+	if s.asked != "" {
+		params.Cursor = &s.asked
 	}
 	return s.call(ctx, mcp.MethodEventsSubscribe, &params)
 }
@@ -236,23 +252,40 @@ func (s *Subscription) follow(ctx context.Context, answer json.RawMessage) (next
 		}
 		next = max(time.Until(expires)/2, earliestRefresh)
 	}
-	if s.gap {
-		gap := Delivery{ID: webhook.NewMessageID(webhook.TypeGap), Subscription: result.ID, Type: Gap, Cursor: result.Cursor}
-		if err := s.registration.deliver(ctx, gap); err != nil {
-			return 0, err
-		}
-		s.gap = false
-	}
-	if result.Cursor != nil && *result.Cursor != "" {
-		s.moveTo(*result.Cursor)
-		if s.opts.OnCursor != nil {
-			s.opts.OnCursor(*result.Cursor)
-		}
+	if err := s.advance(ctx, &result); err != nil {
+		return 0, err
 	}
 	if result.DeliveryStatus != nil && s.opts.OnStatus != nil {
 		s.opts.OnStatus(*result.DeliveryStatus)
 	}
 	return next, nil
+}
+
+// advance passes a gap to the handler, and moves to the position of the result of a refresh, unless a
+// delivery has moved it since the request. No handler runs then: it may be storing a newer position.
+func (s *Subscription) advance(ctx context.Context, result *mcp.SubscribeEventsResult) error {
+	if err := s.registration.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer s.registration.endTurn()
+	cursor, current := result.Cursor, s.Cursor()
+	if current != s.asked {
+		cursor = &current
+	}
+	if s.gap {
+		gap := Delivery{ID: webhook.NewMessageID(webhook.TypeGap), Subscription: result.ID, Type: Gap, Cursor: cursor}
+		if err := s.registration.deliver(ctx, gap); err != nil {
+			return err
+		}
+		s.gap = false
+	}
+	if current == s.asked && cursor != nil && *cursor != "" {
+		s.moveTo(*cursor)
+		if s.opts.OnCursor != nil {
+			s.opts.OnCursor(*cursor)
+		}
+	}
+	return nil
 }
 
 // unsubscribe ends the subscription at the server.

@@ -18,8 +18,11 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result.
+// A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result. "" is
+// an error.
 type fakeServer struct {
+	delay time.Duration // of the answer to events/subscribe
+
 	mu      sync.Mutex
 	results []string
 	methods []string // that were called
@@ -32,6 +35,9 @@ func (f *fakeServer) connect(t *testing.T) *client.Session {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			if call.Method() != mcp.MethodEventsSubscribe && call.Method() != mcp.MethodEventsUnsubscribe {
 				return next(ctx, call)
+			}
+			if call.Method() == mcp.MethodEventsSubscribe {
+				defer func() { <-time.After(f.delay) }()
 			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -48,6 +54,9 @@ func (f *fakeServer) connect(t *testing.T) *client.Session {
 			result := f.results[0]
 			if len(f.results) > 1 {
 				f.results = f.results[1:]
+			}
+			if result == "" {
+				return nil, mcp.ResourceNotFound("demo://log")
 			}
 			return mcp.Raw(result), nil
 		}
@@ -73,7 +82,7 @@ func TestGapTakesItsTurn(t *testing.T) {
 		f := &fakeServer{results: []string{granted(10*time.Second, "c1", false), granted(time.Hour, "c2", true)}}
 		var types []webhook.Type // not synchronized, since the handler is called by one goroutine at a time
 		handle := func(ctx context.Context, d webhook.Delivery) error {
-			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 5*time.Second || d.Type == webhook.Gap && time.Until(deadline) < 5*time.Second {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != 5*time.Second {
 				t.Errorf("%v: the deadline of the handler is %v", d.Type, deadline)
 			}
 			types = append(types, d.Type, "begin")
@@ -136,6 +145,54 @@ func TestGapIsKept(t *testing.T) {
 	})
 }
 
+// The position of a refresh does not replace that of a delivery that was handled after the request.
+func TestPositionOfARefresh(t *testing.T) {
+	for name, test := range map[string]struct {
+		deliver bool
+		handler time.Duration
+		cursor  string
+		stored  []string
+	}{
+		"no delivery":                    {false, 0, "c2", []string{"c1", "c2"}},
+		"delivery before the result":     {true, 0, "c9", []string{"c1", "c9"}},
+		"delivery ends after the result": {true, 3 * time.Second, "c9", []string{"c1", "c9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newReceiver(t, webhook.Options{})
+				f := &fakeServer{delay: 2 * time.Second, results: []string{granted(10*time.Second, "c1", false), granted(time.Hour, "c2", false)}}
+				var stored []string
+				opts := &webhook.SubscribeOptions{OnCursor: func(cursor string) { stored = append(stored, cursor) }}
+				sub, err := webhook.Subscribe(t.Context(), f.connect(t), r, "https://example.com/", "e", nil, func(_ context.Context, d webhook.Delivery) error {
+					stored = append(stored, *d.Cursor)
+					<-time.After(test.handler)
+					return nil
+				}, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(5 * time.Second) // the refresh is in progress from the 4th to the 6th second
+				f.mu.Lock()
+				secret := f.secret
+				f.mu.Unlock()
+				if test.deliver {
+					body := `{"eventId":"evt_1","name":"e","data":{},"cursor":"c9"}`
+					if w := serve(r, signed(t, secret, "sub_1", "evt_1", body)); w.Code != 200 {
+						t.Errorf("the delivery was answered %d", w.Code)
+					}
+				}
+				<-time.After(5 * time.Second)
+				if err := sub.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if sub.Cursor() != test.cursor || !slices.Equal(stored, test.stored) {
+					t.Errorf("the cursor is %q, and %q were stored, want %q and %q", sub.Cursor(), stored, test.cursor, test.stored)
+				}
+			})
+		})
+	}
+}
+
 // A subscription that cannot be used is ended at the server.
 func TestFailedSubscriptions(t *testing.T) {
 	refused := errors.New("the disk is full")
@@ -159,6 +216,38 @@ func TestFailedSubscriptions(t *testing.T) {
 					t.Errorf("the client called %v", f.methods)
 				}
 				register(t, r, h.handle, "").Close()
+			})
+		})
+	}
+}
+
+// A subscription that the server may have made is ended, also if the client did not get the result. One
+// that the server has refused is not.
+func TestSubscriptionsWithoutResult(t *testing.T) {
+	for name, test := range map[string]struct {
+		result  string
+		delay   time.Duration
+		methods []string
+	}{
+		"late":           {granted(time.Hour, "c1", false), time.Second, []string{"subscribe", "unsubscribe"}},
+		"internal error": {`[]`, 0, []string{"subscribe", "unsubscribe"}},
+		"refused":        {"", 0, []string{"subscribe"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, r, h := &fakeServer{results: []string{test.result}, delay: test.delay}, newReceiver(t, webhook.Options{}), &recorder{}
+				session := f.connect(t)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+				defer cancel()
+				if _, err := webhook.Subscribe(ctx, session, r, "https://example.com/", "e", nil, h.handle, nil); err == nil {
+					t.Error("there is no error")
+				}
+				<-time.After(time.Minute)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if !slices.Equal(f.methods, test.methods) {
+					t.Errorf("the client called %v, want %v", f.methods, test.methods)
+				}
 			})
 		})
 	}

@@ -665,6 +665,50 @@ func TestHostLimit(t *testing.T) {
 	})
 }
 
+// The slow endpoints of one principal, each with a host of its own, leave workers for other principals.
+func TestPrincipalLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, f := &endpoint{}, &feed{}
+		slow, most := 0, 0 // guarded by mu
+		var mu sync.Mutex
+		e.handle = func(_ http.ResponseWriter, d delivery) {
+			if strings.HasPrefix(d.url, "https://bob.") {
+				return
+			}
+			mu.Lock()
+			slow++
+			most = max(most, slow)
+			mu.Unlock()
+			<-time.After(9 * time.Second)
+			mu.Lock()
+			slow--
+			mu.Unlock()
+		}
+		d := newDeliverer(t, e, webhook.Options{Store: newMemory(t), Deliveries: 5})
+		run(t, d, f.read)
+		for i := range 20 {
+			subscribe(t, d, request("alice", fmt.Sprintf("https://%d.example.com/hooks", i)))
+		}
+		f.add(1)
+		wake(t, d)
+		sleep(time.Second)
+		subscribe(t, d, request("bob", "https://bob.example.com/hooks"))
+		woken := time.Now()
+		f.add(1)
+		wake(t, d)
+		sleep(2 * time.Minute)
+		got := e.deliveries()
+		for _, delivery := range got {
+			if waited := delivery.at.Sub(woken); strings.HasPrefix(delivery.url, "https://bob.") && waited > 5*time.Second {
+				t.Errorf("the delivery to another principal waited %v", waited)
+			}
+		}
+		if len(got) != 42 || most != 3 {
+			t.Errorf("%d deliveries, %d of one principal at a time, want 42 and 3", len(got), most)
+		}
+	})
+}
+
 // A key is replaced: first the new one and the old one, then the new one alone. Subscriptions stay, and go on
 // where they were; the old key may be removed when they were refreshed.
 func TestKeysAreReplaced(t *testing.T) {

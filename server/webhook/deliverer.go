@@ -35,15 +35,16 @@ const (
 // A Deliverer keeps webhook subscriptions and delivers events to their callback URLs. Its methods
 // are called by the server, and may be called concurrently. Use [New].
 type Deliverer struct {
-	options Options
-	own     *store.Memory // if Options.Store is nil
-	store   store.Store
-	records records
-	guard   *netguard.Guard
-	client  *http.Client // of guard
-	index   *index
-	hosts   *hosts
-	source  webhook.Source // set by Run
+	options    Options
+	own        *store.Memory // if Options.Store is nil
+	store      store.Store
+	records    records
+	guard      *netguard.Guard
+	client     *http.Client // of guard
+	index      *index
+	principals *limiter
+	hosts      *limiter
+	source     webhook.Source // set by Run
 }
 
 var _ webhook.Deliverer = (*Deliverer)(nil)
@@ -54,7 +55,11 @@ func New(opts *Options) (*Deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Deliverer{options: options, store: options.Store, index: newIndex(), hosts: newHosts(options.DeliveriesPerHost)}
+	d := &Deliverer{
+		options: options, store: options.Store, index: newIndex(),
+		principals: newLimiter((options.Deliveries+1)/2, principalVerifications),
+		hosts:      newLimiter(options.DeliveriesPerHost, hostVerifications),
+	}
 	if d.store == nil {
 		if d.own, err = store.NewMemory(nil); err != nil {
 			return nil, err

@@ -29,8 +29,9 @@
 //  7. Addresses: https and public addresses only, which are checked when a connection is made. A
 //     connection is kept for 30 seconds after use. Redirects are not followed.
 //  8. Secrets: what the store contains is encrypted with Options.Keys.
-//  9. Limits: subscriptions, also for each principal; deliveries at a time, also for each host;
-//     256 KiB for a delivery, and 4 KiB of a response.
+//  9. Limits: subscriptions, also for each principal; deliveries at a time, also for each principal
+//     and each host; 256 KiB for a delivery, and 4 KiB of a response. In a minute, a replica sends at
+//     most 100 challenges for one principal and 30 to one host.
 //
 // Package client/webhook is the receiving end.
 package webhook

@@ -305,9 +305,13 @@ func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
 
 // challenge has an endpoint repeat a random text.
 func (d *Deliverer) challenge(ctx context.Context, sub *subscription) error {
-	host := hostOf(sub.URL)
-	if !d.hosts.mayVerify(host, time.Now()) {
-		return &webhook.LimitError{Limit: "verifications", Max: verificationsPerMinute}
+	now := time.Now()
+	// The principal first: what it may not verify does not count for the host.
+	if !d.principals.mayVerify(sub.Principal, now) {
+		return &webhook.LimitError{Limit: "verifications", Max: principalVerifications}
+	}
+	if !d.hosts.mayVerify(hostOf(sub.URL), now) {
+		return &webhook.LimitError{Limit: "verifications", Max: hostVerifications}
 	}
 	nonce := rand.Text()
 	body, err := json.Marshal(webhook.Control{Type: webhook.TypeVerification, Challenge: nonce})

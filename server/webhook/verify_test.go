@@ -182,6 +182,34 @@ func TestVerificationsAreLimited(t *testing.T) {
 	})
 }
 
+// One principal cannot use up the hosts that are verified in a minute.
+func TestVerificationsOfAPrincipalAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeliverer(t, roundTripper{http.NotFoundHandler()}, webhook.Options{Store: newMemory(t)})
+		isLimited := func(principal string, n int) bool {
+			_, err := d.Subscribe(t.Context(), request(principal, fmt.Sprintf("https://%d.example.com/", n)))
+			limit, ok := errors.AsType[*shared.LimitError](err)
+			return ok && limit.Limit == "verifications" && limit.Max == 100
+		}
+		limited := 0
+		for i := range 1100 {
+			if isLimited("alice", i) {
+				limited++
+			}
+		}
+		if limited != 1000 {
+			t.Errorf("%d of 1100 verifications were refused, want 1000", limited)
+		}
+		if isLimited("bob", 2000) {
+			t.Error("a verification of another principal was refused")
+		}
+		sleep(time.Minute)
+		if isLimited("alice", 2000) {
+			t.Error("a verification was refused a minute later")
+		}
+	})
+}
+
 func TestInvalidOptions(t *testing.T) {
 	memory := newMemory(t)
 	for name, opts := range map[string]webhook.Options{

@@ -24,7 +24,8 @@ const (
 	sourcePause = 10 * time.Second
 	// longestPause bounds the pause between attempts, before jitter.
 	longestPause = 5 * time.Minute
-	// busyWait is how long a job waits for a slot of its host, before another job gets its turn.
+	// busyWait is how long a job waits for a slot of its principal and one of its host, before another
+	// job gets its turn.
 	busyWait = 250 * time.Millisecond
 	// maxRun is how long one subscription is delivered to, before others get their turn.
 	maxRun = 10 * time.Second
@@ -76,7 +77,7 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 		return
 	}
 	waiting, cancel := context.WithTimeout(stop, busyWait)
-	release, ok := d.hosts.acquire(waiting, hostOf(r.sub.URL))
+	release, ok := d.acquire(waiting, r.sub)
 	cancel()
 	if !ok {
 		pause := backoff.Backoff{Min: busyWait}
@@ -92,6 +93,22 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 	if err != nil && !errors.Is(err, errPaused) && !errors.Is(err, errLost) {
 		d.fail(stop, data.Subscription, err)
 	}
+}
+
+// acquire waits until ctx ends for a slot of the principal of a subscription and one of its host. If
+// ok, the caller must call release.
+func (d *Deliverer) acquire(ctx context.Context, sub *subscription) (release func(), ok bool) {
+	leavePrincipal, ok := d.principals.acquire(ctx, sub.Principal)
+	if !ok {
+		return nil, false
+	}
+	// A job that waits for a slot of its principal must not hold one of a host that others use.
+	leaveHost, ok := d.hosts.acquire(ctx, hostOf(sub.URL))
+	if !ok {
+		leavePrincipal()
+		return nil, false
+	}
+	return func() { leaveHost(); leavePrincipal() }, true
 }
 
 // fail reports that a job was left as it is. The store delivers it again after its lease.
