@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -26,11 +25,10 @@ type storedApproval struct {
 	Until   int64  `json:"until"`
 }
 
-// rememberedKey returns the key of an approval of equal requests. It contains everything that the
-// person has seen, except the time and the number of the request.
+// rememberedKey returns the key of an approval of equal requests.
 func (g *guard) rememberedKey(r *Request) Digest {
 	subject := r.Subject()
-	return digestOf("dovetail remembered approval 1", g.opts.Name, string(subject[:]), strconv.FormatBool(r.Trusted), r.Rule, r.Reason)
+	return digestOf("dovetail remembered approval 2", g.opts.Name, string(subject[:]))
 }
 
 func rememberedStoreKey(key Digest) string { return "approval/remembered/" + key.String() }
