@@ -41,7 +41,8 @@ type Options struct {
 	// [Answer].Remember. A remembered yes is also valid for calls of the same tool with the same
 	// definition, the same bytes of arguments and the same caller, for which the same rule of the
 	// policy asks for the same reason. All unauthenticated callers count as one. It is truncated to
-	// milliseconds. Default 0, also for negative values: the approver decides about every call.
+	// milliseconds. A no to an equal call ends it. Default 0, also for negative values: the approver
+	// decides about every call.
 	Remember time.Duration
 	// MaxOpen is the maximum number of open requests; a request is open until its call ends.
 	// Default [DefaultMaxOpen].

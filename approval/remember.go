@@ -78,6 +78,31 @@ func (g *guard) remember(ctx context.Context, r *Request, approved time.Time, ho
 	}
 }
 
+// forget ends the remembered approval of calls that are equal to r, since a person has rejected r.
+func (g *guard) forget(ctx context.Context, r *Request) {
+	if g.opts.Remember <= 0 {
+		return
+	}
+	key := g.rememberedKey(r)
+	if g.opts.Store == nil {
+		g.grants.forget(key)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	item, err := g.opts.Store.Get(ctx, rememberedStoreKey(key))
+	for err == nil {
+		err = g.opts.Store.Delete(ctx, item.Key, item.Revision)
+		if !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		item, err = g.opts.Store.Get(ctx, item.Key)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		g.opts.Logger.Error("a remembered approval could not be revoked, and is valid until its time ends", "request", r.ID, "error", err)
+	}
+}
+
 // storeApproval stores an approval. It replaces one that ends earlier.
 func (g *guard) storeApproval(ctx context.Context, key string, a storedApproval, until time.Time) error {
 	value, err := json.Marshal(a)
@@ -135,4 +160,11 @@ func (s *grants) remember(key Digest, r rememberedApproval, now time.Time) bool 
 	}
 	s.remembered[key] = r
 	return true
+}
+
+// forget removes an approval.
+func (s *grants) forget(key Digest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.remembered, key)
 }

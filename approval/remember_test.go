@@ -205,6 +205,54 @@ func TestNoIsNotRemembered(t *testing.T) {
 	}
 }
 
+// A no to an equal call ends a remembered yes.
+func TestNoEndsRememberedYes(t *testing.T) {
+	for _, inStore := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			shared, err := store.NewMemory(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shared.Close()
+			o := options(nil)
+			if o.Remember = time.Hour; inStore {
+				o.Store = shared
+			}
+			answers := make(chan approval.Answer)
+			asked := 0
+			person := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+				asked++
+				return <-answers, nil
+			})
+			var f tool
+			invoke := gated(&f, person, o)
+			errs := make(chan error, 3)
+			call := func() {
+				_, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, anotherExchange()))
+				errs <- err
+			}
+			for range 2 {
+				go call()
+				synctest.Wait()
+			}
+			answers <- yesFor(time.Hour)
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+			answers <- no
+			wantCode(t, <-errs, approval.Rejected)
+			go call()
+			synctest.Wait()
+			if asked != 3 || len(f.ran()) != 1 {
+				t.Errorf("in a store: %t: %d questions and %d executions, want 3 and 1", inStore, asked, len(f.ran()))
+				return
+			}
+			answers <- no
+			wantCode(t, <-errs, approval.Rejected)
+		})
+	}
+}
+
 // The journal has the grant and each use. A use that cannot be recorded is refused, and a grant that
 // cannot be recorded is not remembered.
 func TestRememberedInTheJournal(t *testing.T) {

@@ -71,6 +71,7 @@ func (r *run) approve(ctx context.Context) error {
 	}
 	if !answer.Approved {
 		_ = g.record(time.Now(), r.grant, EventRejected, answer) // record logs the error, and nothing runs
+		g.forget(ctx, request)
 		r.end()
 		refused := g.refuse(&request.Target, Rejected, nil)
 		refused.Reason = answer.Reason
