@@ -151,6 +151,8 @@ func TestRememberedTime(t *testing.T) {
 		"without permission of the operator":   {0, yesFor(time.Hour), 0, 2},
 		"with a negative option":               {-time.Hour, yesFor(time.Hour), 0, 2},
 		"with a negative answer":               {time.Hour, yesFor(-time.Hour), 0, 2},
+		"more than a year":                     {1 << 62, yesFor(1 << 62), 365*24*time.Hour - time.Millisecond, 1},
+		"a year":                               {1 << 62, yesFor(1 << 62), 365 * 24 * time.Hour, 2},
 		"before the end":                       {time.Hour, yesFor(time.Minute), time.Minute - time.Millisecond, 1},
 		"at the end":                           {time.Hour, yesFor(time.Minute), time.Minute, 2},
 		"the operator's limit, before the end": {time.Minute, yesFor(time.Hour), time.Minute - time.Millisecond, 1},
@@ -180,7 +182,7 @@ func TestRememberedTime(t *testing.T) {
 					if len(person.asked) != test.asked || len(f.ran()) != 2 {
 						t.Errorf("%d questions and %d executions, want %d and 2", len(person.asked), len(f.ran()), test.asked)
 					}
-					if got, want := person.asked[0].Remember, max(0, test.allowed); got != want {
+					if got, want := person.asked[0].Remember, min(max(0, test.allowed), 365*24*time.Hour); got != want {
 						t.Errorf("the request allows %v, want %v", got, want)
 					}
 				})
