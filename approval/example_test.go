@@ -202,7 +202,7 @@ func ExampleTerminal() {
 	//   server    files
 	//   tool      delete
 	//   until     2026-07-28T12:05:00.000Z
-	// Type 9f09 to approve, anything else to refuse: Refused.
+	// Type 37ba to approve, anything else to refuse: Refused.
 	//
 	// false yes <nil>
 }

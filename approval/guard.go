@@ -28,6 +28,9 @@ const NoExpiry = 10 * 365 * 24 * time.Hour
 // Options.Expiry. The state that a client carries is valid for this time.
 const maxPause = time.Hour
 
+// maxRemember is the maximum of Options.Remember.
+const maxRemember = 365 * 24 * time.Hour
+
 // Options configure a [Guard]. The zero value is valid.
 type Options struct {
 	policy.GuardOptions
@@ -41,7 +44,8 @@ type Options struct {
 	// [Answer].Remember. A remembered yes is also valid for calls of the same tool with the same
 	// definition, the same bytes of arguments and the same caller, for which the same rule of the
 	// policy asks for the same reason. All unauthenticated callers count as one. It is truncated to
-	// milliseconds. Default 0, also for negative values: the approver decides about every call.
+	// milliseconds, and more than a year counts as a year. A no to an equal call ends it. Default 0, also for negative values: the approver
+	// decides about every call.
 	Remember time.Duration
 	// MaxOpen is the maximum number of open requests; a request is open until its call ends.
 	// Default [DefaultMaxOpen].
@@ -92,7 +96,7 @@ func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	if o.Expiry = cmp.Or(o.Expiry, DefaultExpiry); o.Expiry < 0 {
 		o.Expiry = NoExpiry
 	}
-	o.Remember = max(0, o.Remember-o.Remember%time.Millisecond)
+	o.Remember = min(max(0, o.Remember-o.Remember%time.Millisecond), maxRemember)
 	o.MaxOpen = cmp.Or(o.MaxOpen, DefaultMaxOpen)
 	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
 	o.Name = cmp.Or(o.Name, "approval")

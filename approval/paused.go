@@ -17,7 +17,7 @@ const storeTimeout = 5 * time.Second
 // A pausedGrant is the state of a grant between two runs of its call, in Options.Store. The replica
 // that deletes it has the grant, so one replica continues the call. While the call runs, nothing is
 // stored: a call that was running in a process that was killed cannot be continued. A call that runs as a task
-// is also stored while it waits for the approver.
+// is also stored before it is executed, while it waits for the approver.
 type pausedGrant struct {
 	ID       string `json:"id"`      // of the request
 	Digest   Digest `json:"digest"`  // of the request
@@ -129,11 +129,11 @@ func (g *guard) callDone(ctx context.Context, grant *grant) {
 	}
 }
 
-// persist stores the request of a call that is about to wait as a task. If its replica ends, another one
-// begins the call again and finds the request.
+// persist stores the request of a call that runs as a task. If its replica ends, another one begins the call
+// again and finds the request, or finds that the call has been executed; see claim.
 func (r *run) persist(ctx context.Context) error {
 	g, request := r.guard, r.grant.request
-	if g.opts.Store == nil || r.call.TaskID() == "" || !waits(g.approver) {
+	if g.opts.Store == nil || r.call.TaskID() == "" {
 		return nil
 	}
 	r.call.Store(r.grant.key, resumeToken{request.ID, r.grant.run, request.Deadline.UnixMilli()}.json())

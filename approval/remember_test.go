@@ -151,6 +151,8 @@ func TestRememberedTime(t *testing.T) {
 		"without permission of the operator":   {0, yesFor(time.Hour), 0, 2},
 		"with a negative option":               {-time.Hour, yesFor(time.Hour), 0, 2},
 		"with a negative answer":               {time.Hour, yesFor(-time.Hour), 0, 2},
+		"more than a year":                     {1 << 62, yesFor(1 << 62), 365*24*time.Hour - time.Millisecond, 1},
+		"a year":                               {1 << 62, yesFor(1 << 62), 365 * 24 * time.Hour, 2},
 		"before the end":                       {time.Hour, yesFor(time.Minute), time.Minute - time.Millisecond, 1},
 		"at the end":                           {time.Hour, yesFor(time.Minute), time.Minute, 2},
 		"the operator's limit, before the end": {time.Minute, yesFor(time.Hour), time.Minute - time.Millisecond, 1},
@@ -180,7 +182,7 @@ func TestRememberedTime(t *testing.T) {
 					if len(person.asked) != test.asked || len(f.ran()) != 2 {
 						t.Errorf("%d questions and %d executions, want %d and 2", len(person.asked), len(f.ran()), test.asked)
 					}
-					if got, want := person.asked[0].Remember, max(0, test.allowed); got != want {
+					if got, want := person.asked[0].Remember, min(max(0, test.allowed), 365*24*time.Hour); got != want {
 						t.Errorf("the request allows %v, want %v", got, want)
 					}
 				})
@@ -202,6 +204,54 @@ func TestNoIsNotRemembered(t *testing.T) {
 	}
 	if len(person.asked) != 2 || len(f.ran()) != 0 {
 		t.Errorf("%d questions and %d executions", len(person.asked), len(f.ran()))
+	}
+}
+
+// A no to an equal call ends a remembered yes.
+func TestNoEndsRememberedYes(t *testing.T) {
+	for _, inStore := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			shared, err := store.NewMemory(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shared.Close()
+			o := options(nil)
+			if o.Remember = time.Hour; inStore {
+				o.Store = shared
+			}
+			answers := make(chan approval.Answer)
+			asked := 0
+			person := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+				asked++
+				return <-answers, nil
+			})
+			var f tool
+			invoke := gated(&f, person, o)
+			errs := make(chan error, 3)
+			call := func() {
+				_, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, anotherExchange()))
+				errs <- err
+			}
+			for range 2 {
+				go call()
+				synctest.Wait()
+			}
+			answers <- yesFor(time.Hour)
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+			answers <- no
+			wantCode(t, <-errs, approval.Rejected)
+			go call()
+			synctest.Wait()
+			if asked != 3 || len(f.ran()) != 1 {
+				t.Errorf("in a store: %t: %d questions and %d executions, want 3 and 1", inStore, asked, len(f.ran()))
+				return
+			}
+			answers <- no
+			wantCode(t, <-errs, approval.Rejected)
+		})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -272,6 +273,13 @@ func TestNotContinued(t *testing.T) {
 		other := paused("other")
 		_, err = replicas[1].invoke(t.Context(), newCall(t, "eve", "write", `{"path":"/tmp/a"}`, other))
 		wantCode(t, err, approval.Changed)
+		compiled, err := policy.Compile(rules("dangerous", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		restarted := guarded(approval.Guard(compiled, says(yes, nil), replicas[1].options), f.invoke)
+		_, err = restarted(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, paused("another rule")))
+		wantCode(t, err, approval.Changed)
 		gone := paused("gone")
 		for _, fn := range gone.onDone {
 			fn()
@@ -282,7 +290,7 @@ func TestNotContinued(t *testing.T) {
 		wantCode(t, replicas[1].call(t, late), approval.Expired)
 		sleep(time.Minute)
 		wantCode(t, replicas[1].call(t, late), approval.Expired)
-		if n := len(f.ran()); n != 4 {
+		if n := len(f.ran()); n != 5 {
 			t.Errorf("the tool had %d runs, want one for each call", n)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -155,11 +156,12 @@ func (r *Request) Digest() Digest {
 	return digestOf("dovetail approval 1", r.ID, string(subject[:]), formatTime(r.Created), formatTime(r.Deadline))
 }
 
-// Subject returns a digest of the target, the arguments and the caller. Two requests for the
-// same call have the same subject.
+// Subject returns a digest of the target, the arguments, the caller, Trusted, Rule and Reason: of
+// everything that a person is shown, except ID, Created, Deadline and Remember. An answer to one of two
+// requests with the same subject is also right for the other one.
 func (r *Request) Subject() Digest {
-	return digestOf("dovetail approval subject 1",
-		r.Server, r.Launch, r.Tool, r.ToolDigest, string(r.Arguments), r.Caller)
+	return digestOf("dovetail approval subject 2", r.Server, r.Launch, r.Tool, r.ToolDigest,
+		string(r.Arguments), r.Caller, strconv.FormatBool(r.Trusted), r.Rule, r.Reason)
 }
 
 // ArgumentsDigest returns the SHA-256 of Arguments.

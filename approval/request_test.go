@@ -97,6 +97,9 @@ func TestDigests(t *testing.T) {
 		"caller":      func(r *approval.Request) { r.Caller = "x" },
 		"created":     func(r *approval.Request) { r.Created = r.Created.AddDate(0, 0, 1) },
 		"deadline":    func(r *approval.Request) { r.Deadline = r.Deadline.AddDate(0, 0, 1) },
+		"trusted":     func(r *approval.Request) { r.Trusted = true },
+		"rule":        func(r *approval.Request) { r.Rule = "x" },
+		"reason":      func(r *approval.Request) { r.Reason = "x" },
 		"shift":       func(r *approval.Request) { r.Server, r.Launch = "a", "bc" },
 		"swap":        func(r *approval.Request) { r.Launch, r.Tool = r.Tool, r.Launch },
 	} {

@@ -50,13 +50,16 @@ func FromContext(ctx context.Context) *Request {
 func (r *run) approve(ctx context.Context) error {
 	g, request := r.guard, r.grant.request
 	var answer Answer
-	if from := g.recall(ctx, request); from != "" {
-		answer.Approved = true
-		r.grant.remembered = from
-	} else {
+	from := g.recall(ctx, request)
+	if from != "" || waits(g.approver) {
 		if err := r.persist(ctx); err != nil {
 			return r.refuse(codeOf(err, Failed), err)
 		}
+	}
+	if from != "" {
+		answer.Approved = true
+		r.grant.remembered = from
+	} else {
 		var err error
 		if answer, err = r.ask(ctx); err != nil {
 			if _, asks := mcp.AsInputRequired(err); asks || r.leave(ctx) {
@@ -68,6 +71,7 @@ func (r *run) approve(ctx context.Context) error {
 	}
 	if !answer.Approved {
 		_ = g.record(time.Now(), r.grant, EventRejected, answer) // record logs the error, and nothing runs
+		g.forget(ctx, request)
 		r.end()
 		refused := g.refuse(&request.Target, Rejected, nil)
 		refused.Reason = answer.Reason

@@ -432,6 +432,61 @@ func count(events []approval.Event, of approval.Event) int {
 	return len(slices.DeleteFunc(events, func(e approval.Event) bool { return e != of }))
 }
 
+// A background is the responder of a call that runs as a task.
+type background struct{ *exchange }
+
+func (background) TaskID() string { return "task" }
+
+// A task whose replica was killed while the tool ran begins again. The tool does not run again, whether the
+// approver has answered or the approval was remembered.
+func TestExecutedTaskIsNotRepeated(t *testing.T) {
+	person := says(yesFor(time.Hour), nil)
+	for _, test := range []struct {
+		name       string
+		approver   approval.Approver
+		remembered bool
+	}{
+		{"answered", person, false},
+		{"remembered", person, true},
+		{"remembered before the approver was replaced", approval.Elicitation(), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &tool{}
+				replicas := newReplicas(t, 2, f, test.approver)
+				want := 1
+				for _, r := range replicas {
+					r.options.Remember = time.Hour
+					r.invoke = gated(f, test.approver, r.options)
+				}
+				if test.remembered {
+					want = 2
+					if _, err := gated(f, person, replicas[0].options)(t.Context(), newCall(t, "anna", "write", `{}`, anotherExchange())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				hangs := make(chan struct{})
+				f.then = func(context.Context, *mcp.Call) (mcp.Result, error) {
+					<-hangs // as if it was killed: nothing of it happens
+					return nil, errors.New("killed")
+				}
+				e := background{anotherExchange()}
+				var killed sync.WaitGroup
+				killed.Go(func() { _, _ = replicas[0].invoke(t.Context(), newCall(t, "anna", "write", `{}`, e)) })
+				synctest.Wait()
+				f.then = nil
+				_, err := replicas[1].invoke(t.Context(), newCall(t, "anna", "write", `{}`, e))
+				wantCode(t, err, approval.Spent)
+				close(hangs)
+				killed.Wait()
+				if n := len(f.ran()); n != want {
+					t.Errorf("the tool ran %d times, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
 // Without a store of approvals, a task whose replica ends fails, and does not ask again.
 func TestWithoutStoreATaskEndsWithItsReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxEqual is how many open requests may have the same target, arguments and caller.
+	// maxEqual is how many open requests may have the same subject.
 	maxEqual = 32
 	// maxChanges is how often a change of a record is attempted while others change it.
 	maxChanges = 8

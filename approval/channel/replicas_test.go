@@ -198,6 +198,54 @@ func answerOf(id string, approved bool) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","result":%t,"id":%q}`, approved, id)
 }
 
+// A request that was left by a killed replica is not taken for a call with another rule, reason or trust:
+// the person has not been shown these.
+func TestLeftRequestIsTakenByEqualCalls(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(r *approval.Request)
+		taken  bool
+	}{
+		"the same call":  {func(*approval.Request) {}, true},
+		"another rule":   {func(r *approval.Request) { r.Rule = "payments" }, false},
+		"another reason": {func(r *approval.Request) { r.Reason = "this is production" }, false},
+		"trusted":        {func(r *approval.Request) { r.Trusted = true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sharing(t, 2, func(t *testing.T, _ store.Store, replicas []*replica) {
+				left := request("left")
+				left.Rule, left.Reason = "reads", "reads a test table"
+				replicas[0].askWith(t.Context(), left)
+				replicas[0].kill()
+				synctest.Wait()
+				next := request("next")
+				next.Rule, next.Reason = left.Rule, left.Reason
+				test.change(next)
+				person := replicas[1].connect(t, "dovetail.approval.v1")
+				done := replicas[1].askWith(t.Context(), next)
+				shown := 1
+				if !test.taken {
+					shown = 2
+				}
+				for range shown {
+					person.asked(t)
+				}
+				person.say(t, answerOf("left", true))
+				if !test.taken {
+					person.say(t, answerOf("next", false))
+				}
+				select {
+				case v := <-done:
+					if v.err != nil || v.answer.Approved != test.taken {
+						t.Errorf("the request ended with %+v", v)
+					}
+				case <-time.After(time.Minute):
+					t.Error("the request has no answer")
+				}
+			})
+		})
+	}
+}
+
 // A request of one replica is shown and decided at another.
 func TestDecidedAtAnotherReplica(t *testing.T) {
 	sharing(t, 3, func(t *testing.T, _ store.Store, replicas []*replica) {
