@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,4 +135,55 @@ func TestHiddenToolsAndLegacyTasks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestExecutedCallOfLegacyTask calls an entry that answers directly, for a client that waits for a task. The
+// function has run when the task is created: the limit of tasks does not apply, and an error says so.
+func TestExecutedCallOfLegacyTask(t *testing.T) {
+	for name, test := range map[string]struct {
+		size    int // of the result, in bytes
+		failure string
+	}{
+		"too many tasks":   {10, ""},
+		"too large result": {17 << 20, "the call was executed, but its result is lost: no task could be created for it: the state of the task has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, &server.Options{MaxTasks: 1}, func(t *testing.T, c *taskClient) {
+				runs := 0
+				if err := c.server.Replace(&server.Entry{
+					Target: mcp.Target{Kind: mcp.KindTool, Name: "pay", Definition: mcp.NewDefinition(json.RawMessage(`{"name":"pay","inputSchema":{"type":"object"}}`))},
+					Task:   server.TaskOptional,
+					Handle: func(context.Context, *mcp.Call) (mcp.Result, error) {
+						runs++
+						return mcp.Raw(`{"content":[{"type":"text","text":"` + strings.Repeat("x", test.size) + `"}]}`), nil
+					},
+				}); err != nil {
+					t.Fatal(err)
+				}
+				server.AddTool(c.server, server.Tool{Name: "wait", Task: server.TaskOptional}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+					<-ctx.Done()
+					return "", ctx.Err()
+				})
+				id := c.start("wait", `{}`)
+				var cancelled sync.WaitGroup
+				cancelled.Go(func() {
+					<-time.After(time.Second)
+					c.cancel(id)
+				})
+				defer cancelled.Wait()
+				raw, err := c.legacyResult("pay", &client.Options{})
+				var failure *jsonrpc.Error
+				switch {
+				case runs != 1:
+					t.Errorf("the tool has run %d times", runs)
+				case test.failure == "":
+					if err != nil || !strings.Contains(string(raw), `"xxxxxxxxxx"`) {
+						t.Errorf("the result is %.200s, %v", raw, err)
+					}
+				case !errors.As(err, &failure) || failure.Code != jsonrpc.InternalError || !strings.HasPrefix(failure.Message, test.failure):
+					t.Errorf("the error is %.300v", err)
+				}
+			})
+		})
+	}
 }

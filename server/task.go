@@ -238,7 +238,9 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if err != nil {
 		return nil, err
 	}
-	created, err := engine.Create(ctx, task.Spec{Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state})
+	created, err := engine.Create(ctx, task.Spec{
+		Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state, Executed: era.StoredResult(call) != nil,
+	})
 	return created, c.taskError(ctx, call, err)
 }
 
@@ -459,7 +461,7 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 		return task.Outcome{}, err
 	}
 	defer call.Close()
-	if result := call.Result(); result != nil {
+	if result := era.StoredResult(&call.Call); result != nil {
 		return task.Outcome{Result: result}, nil
 	}
 	result, err := core{s}.Serve(ctx, &call.Call)

@@ -145,6 +145,9 @@ type Spec struct {
 	mcp.TaskRequest
 	// Call and State are JSON for [Config.Run].
 	Call, State json.RawMessage
+	// Executed says that the call has a result already, in its State. Such a task is not counted among those
+	// of its principal, so that the result is not lost.
+	Executed bool
 }
 
 // Create stores a task and adds its first job. When it returns, the task can be found at every replica. A
@@ -163,8 +166,10 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 		TTL: spec.TTL, NoRestart: spec.NoRestart, Round: 1,
 	}
 	id := rand.Text()
-	if err := e.admit(spec.Principal, id, rec.until()); err != nil {
-		return nil, err
+	if !spec.Executed {
+		if err := e.admit(spec.Principal, id, rec.until()); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.store(ctx, id, rec, &spec); err != nil {
 		e.ended(spec.Principal, id)
