@@ -38,7 +38,8 @@ type replica struct {
 // A link is a connection to a store. After it is cut, all operations fail.
 type link struct {
 	store.Store
-	cut atomic.Bool
+	cut       atomic.Bool
+	failParts atomic.Int32 // how many reads of the parts of records fail
 }
 
 var errCut = errors.New("the replica is dead")
@@ -67,6 +68,9 @@ func (l *link) Create(ctx context.Context, key string, value []byte, ttl time.Du
 func (l *link) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := l.err(); err != nil {
 		return store.Item{}, err
+	}
+	if strings.Count(key, "/") > 1 && l.failParts.Add(-1) >= 0 {
+		return store.Item{}, errCut
 	}
 	return l.Store.Get(ctx, key)
 }
@@ -286,6 +290,31 @@ func TestTaskThatMustNotRunTwice(t *testing.T) {
 			t.Errorf("the error is %s", got.Error)
 		}
 	})
+}
+
+// TestTaskThatWasNotExecuted begins a task again that must not run twice, since its first run, or the
+// reading of its call, has not executed anything.
+func TestTaskThatWasNotExecuted(t *testing.T) {
+	for name, unreadable := range map[string]bool{"again": false, "unreadable": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				runs := 0
+				e := r.replica(func(context.Context, *task.Run) task.Outcome {
+					if runs++; runs == 1 && !unreadable {
+						return task.Outcome{Again: true}
+					}
+					return result("done")
+				})
+				if unreadable {
+					e.link.failParts.Store(1)
+				}
+				id := r.create(e, task.Spec{Call: json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`), TaskRequest: mcp.TaskRequest{NoRestart: true}})
+				<-time.After(time.Minute)
+				r.expect(e, id, mcp.TaskCompleted)
+			})
+		})
+	}
 }
 
 // TestTaskHasOneOutcome lets a worker complete a task that another worker has taken over, and completed.

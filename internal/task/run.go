@@ -290,19 +290,40 @@ func (r *Run) begin(ctx context.Context) (runs bool, err error) {
 		return false, nil
 	}
 	r.until = rec.until()
-	if r.Call, err = e.read(ctx, r.ID, &rec.Call); err != nil {
+	if err := r.read(ctx, rec); err != nil {
+		r.undo()
 		return false, err
 	}
+	return true, nil
+}
+
+// read reads what the call needs.
+func (r *Run) read(ctx context.Context, rec *record) (err error) {
+	e := r.engine
+	if r.Call, err = e.read(ctx, r.ID, &rec.Call); err != nil {
+		return err
+	}
 	if r.State, err = e.read(ctx, r.ID, &rec.State); err != nil {
-		return false, err
+		return err
 	}
 	r.Answers = make(map[string]json.RawMessage, len(rec.Answers))
 	for key, answer := range rec.Answers {
 		if r.Answers[key], err = e.read(ctx, r.ID, &answer); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, nil
+	return nil
+}
+
+// undo records that the run has not begun, since its call was not executed. A task that must not run twice
+// can then begin again.
+func (r *Run) undo() {
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	_, err := r.update(ctx, func(rec *record) { rec.Started = r.round - 1 })
+	if err != nil && !errors.Is(err, errLost) && !errors.Is(err, ErrUnknown) {
+		r.engine.config.Logger.Warn("it cannot be stored that a task has not begun", "error", err)
+	}
 }
 
 var errNotRestarted = &jsonrpc.Error{
@@ -375,7 +396,11 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 	switch {
 	case errors.Is(cause, errLost):
 		return // the job is that of another worker
-	case outcome.Again, errors.Is(cause, errNotSaved), errors.Is(cause, errStopped) && incomplete:
+	case outcome.Again:
+		r.undo()
+		e.nak(r.job, 0)
+		return
+	case errors.Is(cause, errNotSaved), errors.Is(cause, errStopped) && incomplete:
 		e.nak(r.job, 0)
 		return
 	case errors.Is(cause, ErrExpired) && incomplete:
