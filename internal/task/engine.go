@@ -68,7 +68,7 @@ type Engine struct {
 	mu       sync.Mutex
 	started  bool
 	stopped  bool
-	running  map[string]*Run
+	running  map[*Run]struct{} // several of one task if its job was added again
 	watchers map[string]map[*watcher]struct{}
 	open     map[string]map[string]time.Time // by principal and id: when a task of this replica ends at the latest
 }
@@ -80,7 +80,7 @@ type watcher struct{ notify func() }
 func New(config Config) *Engine {
 	e := &Engine{
 		records: records{config.Store, config.Ring}, config: config, replica: rand.Text(),
-		running: make(map[string]*Run), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
+		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
 	}
 	e.pulling, e.stopPull = context.WithCancel(context.Background())
 	e.working, e.interrupt = context.WithCancelCause(context.Background())
@@ -111,7 +111,7 @@ func (e *Engine) Drain() {
 	defer e.mu.Unlock()
 	e.stopped = true
 	e.stopPull()
-	for _, run := range e.running {
+	for run := range e.running {
 		deadline.EndPaused(run.ctx, errStopped)
 	}
 }
@@ -419,8 +419,13 @@ func (e *Engine) handle(m message) {
 	for w := range e.watchers[m.ID] {
 		w.notify()
 	}
-	if run := e.running[m.ID]; run != nil && m.Cancelled {
-		run.cancel(ErrCancelled)
+	if !m.Cancelled {
+		return
+	}
+	for run := range e.running {
+		if run.ID == m.ID {
+			run.cancel(ErrCancelled)
+		}
 	}
 }
 
@@ -477,7 +482,7 @@ func (e *Engine) missed() {
 			w.notify()
 		}
 	}
-	for _, run := range e.running {
+	for run := range e.running {
 		run.look()
 	}
 }

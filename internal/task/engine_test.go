@@ -40,6 +40,7 @@ type link struct {
 	store.Store
 	cut       atomic.Bool
 	failParts atomic.Int32 // how many reads of the parts of records fail
+	silent    atomic.Bool  // messages cannot be published
 }
 
 var errCut = errors.New("the replica is dead")
@@ -73,6 +74,13 @@ func (l *link) Get(ctx context.Context, key string) (store.Item, error) {
 		return store.Item{}, errCut
 	}
 	return l.Store.Get(ctx, key)
+}
+
+func (l *link) Publish(ctx context.Context, subject string, data []byte) error {
+	if l.silent.Load() {
+		return errCut
+	}
+	return l.Store.Publish(ctx, subject, data)
 }
 
 func (l *link) Push(ctx context.Context, queue, id string, data []byte) error {
@@ -404,6 +412,57 @@ func TestCancelledTask(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCancelledTaskWithTwoJobs adds the job of a task a second time, while it waits for a worker. The
+// second job has nothing to run, and the run of the first one is still cancelled.
+func TestCancelledTaskWithTwoJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.max = 2
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			var seconds time.Duration
+			if json.Unmarshal(run.Call, &seconds) == nil {
+				<-time.After(seconds * time.Second)
+				return result("")
+			}
+			return untilEnd(ctx, run)
+		})
+		for _, seconds := range []string{"180", "200"} {
+			r.create(e, task.Spec{Principal: bob, Call: json.RawMessage(seconds)})
+		}
+		id := r.create(e, task.Spec{})
+		<-time.After(150 * time.Second)
+		r.get(e, id) // adds the job again
+		<-time.After(time.Minute)
+		r.expect(e, id, mcp.TaskWorking)
+		began := time.Now()
+		if err := e.Cancel(t.Context(), id, ann); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(e, id, mcp.TaskCancelled)
+		if passed := time.Since(began); passed > 0 {
+			t.Errorf("the run was cancelled after %v", passed)
+		}
+	})
+}
+
+// TestCancellationWithoutMessage cancels a task at a replica that cannot publish messages.
+func TestCancellationWithoutMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(untilEnd)
+		id := r.create(e, task.Spec{})
+		synctest.Wait()
+		silent := r.replica(untilEnd)
+		silent.link.silent.Store(true)
+		if err := silent.Cancel(t.Context(), id, ann); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(e, id, mcp.TaskWorking)
+		<-time.After(store.DefaultLease / 2)
+		r.expect(e, id, mcp.TaskCancelled)
+	})
 }
 
 // TestQueuedTaskIsCancelled cancels a task that no worker has begun.

@@ -232,7 +232,7 @@ func (e *Engine) work(pulled *store.Job) {
 func (e *Engine) register(r *Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running[r.ID] = r
+	e.running[r] = struct{}{}
 	if e.stopped {
 		deadline.EndPaused(r.ctx, errStopped)
 	}
@@ -241,9 +241,7 @@ func (e *Engine) register(r *Run) {
 func (e *Engine) unregister(r *Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.running[r.ID] == r {
-		delete(e.running, r.ID)
-	}
+	delete(e.running, r)
 }
 
 func (e *Engine) ack(job *store.Job) {
@@ -360,11 +358,17 @@ func (r *Run) keep(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
+// extend extends the lease of the job. It also cancels the run if the task was cancelled, since the message
+// about that may have been lost.
 func (r *Run) extend(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
 	if err := r.engine.config.Store.Extend(ctx, r.job); errors.Is(err, store.ErrLost) {
 		r.cancel(errLost)
+		return
+	}
+	if rec, _, err := r.engine.load(ctx, r.ID); err == nil && rec.Cancelled {
+		r.cancel(ErrCancelled)
 	}
 }
 
