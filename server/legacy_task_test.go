@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -134,6 +135,35 @@ func TestHiddenToolsAndLegacyTasks(t *testing.T) {
 				t.Errorf("a task of %s gives %v, want the code %d", tool, err, code)
 			}
 		}
+	})
+}
+
+// TestTTLOfLegacyTasks checks that a client can only shorten the time to live of a task.
+func TestTTLOfLegacyTasks(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		done := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
+		server.AddTool(c.server, server.Tool{Name: "default", Task: server.TaskOptional}, done)
+		server.AddTool(c.server, server.Tool{Name: "hour", Task: server.TaskOptional, TTL: time.Hour}, done)
+		legacy := newTaskClient(t, c.server, &client.Options{Era: client.Legacy})
+		defer legacy.session.Close()
+		for _, test := range []struct {
+			tool, wanted string
+			want         time.Duration
+		}{
+			{"default", `{}`, 24 * time.Hour},
+			{"default", `{"ttl":1000}`, time.Second},
+			{"default", `{"ttl":86400001}`, 24 * time.Hour},
+			{"default", `{"ttl":9000000000000000000}`, 24 * time.Hour},
+			{"default", `{"ttl":-1}`, 24 * time.Hour},
+			{"hour", `{"ttl":1000}`, time.Second},
+			{"hour", `{"ttl":86400000}`, time.Hour},
+		} {
+			raw, err := legacy.session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{},"task":%s}`, test.tool, test.wanted)), nil)
+			if want := fmt.Sprintf(`"ttl":%d,`, test.want.Milliseconds()); err != nil || !strings.Contains(string(raw), want) {
+				t.Errorf("%s with %s: %s, %v, want %s", test.tool, test.wanted, raw, err, want)
+			}
+		}
+		synctest.Wait()
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -237,6 +236,9 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	stored, err := encode(storedCall{params, storedCaller(*call.Caller)})
 	if err != nil {
 		return nil, err
+	}
+	if request.TTL <= 0 {
+		request.TTL = era.DefaultTaskTTL
 	}
 	created, err := engine.Create(ctx, task.Spec{
 		Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state, Executed: era.StoredResult(call) != nil,
@@ -480,9 +482,6 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 	return task.Outcome{Result: encoded, Failed: string(failed) == "true"}, err
 }
 
-// maxTTL is the longest time to live of a task.
-const maxTTL = 365 * 24 * time.Hour
-
 // checkTask rejects options of a tool that contradict each other.
 func (t *Tool) checkTask() error {
 	switch {
@@ -490,8 +489,8 @@ func (t *Tool) checkTask() error {
 		return fmt.Errorf("there is no mode %v of tasks", t.Task)
 	case t.Task == TaskForbidden && (t.TTL != 0 || t.NoRestart):
 		return errors.New("TTL and NoRestart need Task")
-	case t.TTL < 0 || t.TTL > maxTTL:
-		return fmt.Errorf("TTL is %v, expected at most %v", t.TTL, maxTTL)
+	case t.TTL < 0 || t.TTL > task.MaxTTL:
+		return fmt.Errorf("TTL is %v, expected at most %v", t.TTL, task.MaxTTL)
 	}
 	return nil
 }

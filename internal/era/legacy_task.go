@@ -118,14 +118,21 @@ func StoredResult(c *mcp.Call) json.RawMessage {
 	return result
 }
 
-// withTTL returns a request with the time to live that the client wants, if it is shorter than the tool's.
+// DefaultTaskTTL is the time to live of a task that has none of its own.
+const DefaultTaskTTL = 24 * time.Hour
+
+// withTTL returns a request with the time to live that the client wants, if it is shorter than that of the
+// request.
 func withTTL(c *call, request mcp.TaskRequest) mcp.TaskRequest {
 	var ttl int64 // milliseconds
 	if raw := c.Member("task", "ttl"); raw == nil || json.Unmarshal(raw, &ttl) != nil || ttl <= 0 {
 		return request
 	}
-	if wanted := time.Duration(min(ttl, int64(forever/time.Millisecond))) * time.Millisecond; request.TTL == 0 || wanted < request.TTL {
-		request.TTL = wanted
+	if request.TTL <= 0 {
+		request.TTL = DefaultTaskTTL
+	}
+	if ttl < request.TTL.Milliseconds() {
+		request.TTL = time.Duration(ttl) * time.Millisecond
 	}
 	return request
 }

@@ -23,8 +23,8 @@ const (
 	// queueName and subject are the queue of jobs, and the subject of messages about tasks.
 	queueName = "tasks"
 	subject   = "tasks"
-	// DefaultTTL is how long a task is kept unless it says otherwise.
-	DefaultTTL = 24 * time.Hour
+	// MaxTTL is the longest time to live of a task.
+	MaxTTL = 365 * 24 * time.Hour
 	// minPoll and maxPoll bound the time after which a client should ask for the state of a task again. It
 	// is the age of the task, so that the result of a short task is found soon.
 	minPoll = 50 * time.Millisecond
@@ -141,8 +141,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // A Spec describes a task to create.
 type Spec struct {
-	Principal string
-	mcp.TaskRequest
+	Principal       string
+	mcp.TaskRequest // its TTL is from 1 ns to MaxTTL
 	// Call and State are JSON for [Config.Run].
 	Call, State json.RawMessage
 	// Executed says that the call has a result already, in its State. Such a task is not counted among those
@@ -157,8 +157,8 @@ type Spec struct {
 // tasks, or that of the store.
 func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	e.Start()
-	if spec.TTL <= 0 {
-		spec.TTL = DefaultTTL
+	if spec.TTL <= 0 || spec.TTL > MaxTTL {
+		return nil, fmt.Errorf("the time to live of the task is %v, expected at most %v", spec.TTL, MaxTTL)
 	}
 	now := time.Now()
 	rec := &record{

@@ -167,6 +167,9 @@ func (r *rig) create(e *replica, spec task.Spec) string {
 	if spec.Call == nil {
 		spec.Call = json.RawMessage(`{}`)
 	}
+	if spec.TTL == 0 {
+		spec.TTL = 24 * time.Hour
+	}
 	spec.State = json.RawMessage(`{}`)
 	created, err := e.Create(r.t.Context(), spec)
 	if err != nil {
@@ -580,18 +583,23 @@ func TestLimitsOfTasks(t *testing.T) {
 			return untilEnd(ctx, run)
 		})
 		var size *task.SizeError
-		if _, err := e.Create(t.Context(), task.Spec{Principal: ann, Call: huge, State: json.RawMessage(`{}`)}); !errors.As(err, &size) {
+		if _, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: huge, State: json.RawMessage(`{}`)}); !errors.As(err, &size) {
 			t.Errorf("a huge call: %v", err)
 		}
 		id := r.create(e, task.Spec{Call: json.RawMessage(`"huge"`)})
 		if got := r.expect(e, id, mcp.TaskFailed); !strings.Contains(string(got.Error), "at most") {
 			t.Errorf("a huge result: %s", got.Error)
 		}
+		for _, ttl := range []time.Duration{-1, 0, task.MaxTTL + 1} {
+			if _, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: ttl}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)}); err == nil {
+				t.Errorf("a task with the time to live %v was created", ttl)
+			}
+		}
 		var ids []string
 		for range 3 {
 			ids = append(ids, r.create(e, task.Spec{}))
 		}
-		_, err := e.Create(t.Context(), task.Spec{Principal: ann, State: json.RawMessage(`{}`), Call: json.RawMessage(`{}`)})
+		_, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, State: json.RawMessage(`{}`), Call: json.RawMessage(`{}`)})
 		if busy, ok := errors.AsType[*jsonrpc.Error](err); !ok || busy.Code != jsonrpc.Busy {
 			t.Errorf("one task too many: %v", err)
 		}
@@ -783,7 +791,7 @@ func TestTaskWithoutAReader(t *testing.T) {
 				<-time.After(time.Minute)
 				r.create(e, spec)
 				refused := func() bool {
-					_, err := e.Create(t.Context(), task.Spec{Principal: ann, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+					_, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
 					failed, ok := errors.AsType[*jsonrpc.Error](err)
 					return ok && failed.Code == jsonrpc.Busy
 				}
