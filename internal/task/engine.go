@@ -47,8 +47,8 @@ type Config struct {
 	Ring func(ctx context.Context) (*token.Ring, error)
 	// Run runs a call. It returns when ctx ends.
 	Run func(ctx context.Context, run *Run) Outcome
-	// Max is how many tasks run at the same time, and how many tasks of one principal that have not
-	// ended this replica accepts.
+	// Max is how many tasks run at the same time. This replica accepts at most half as many of one principal
+	// that have not ended, and at least 1, so that others find free workers.
 	Max    int
 	Logger *slog.Logger
 }
@@ -217,11 +217,12 @@ func (e *Engine) admit(principal, id string, until time.Time) error {
 		tasks = make(map[string]time.Time)
 		e.open[principal] = tasks
 	}
-	if len(tasks) >= e.config.Max {
+	limit := max(1, e.config.Max/2)
+	if len(tasks) >= limit {
 		now := time.Now()
 		maps.DeleteFunc(tasks, func(_ string, until time.Time) bool { return !now.Before(until) })
 	}
-	if len(tasks) >= e.config.Max {
+	if len(tasks) >= limit {
 		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: fmt.Sprintf("the caller has %d tasks that have not ended; cancel some, or try again later", len(tasks))}
 	}
 	tasks[id] = until

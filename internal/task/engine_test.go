@@ -431,9 +431,8 @@ func TestCancelledTaskWithTwoJobs(t *testing.T) {
 			}
 			return untilEnd(ctx, run)
 		})
-		for _, seconds := range []string{"180", "200"} {
-			r.create(e, task.Spec{Principal: bob, Call: json.RawMessage(seconds)})
-		}
+		r.create(e, task.Spec{Principal: bob, Call: json.RawMessage(`180`)})
+		r.create(e, task.Spec{Principal: "cid", Call: json.RawMessage(`200`)})
 		id := r.create(e, task.Spec{})
 		<-time.After(150 * time.Second)
 		r.get(e, id) // adds the job again
@@ -574,7 +573,7 @@ func TestLargeTask(t *testing.T) {
 func TestLimitsOfTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.max = 3
+		r.max = 7 // 3 of each principal
 		huge := json.RawMessage(`"` + strings.Repeat("x", 17<<20) + `"`)
 		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
 			if string(run.Call) == `"huge"` {
@@ -595,6 +594,9 @@ func TestLimitsOfTasks(t *testing.T) {
 				t.Errorf("a task with the time to live %v was created", ttl)
 			}
 		}
+		for range 3 {
+			r.create(e, task.Spec{Principal: bob})
+		}
 		var ids []string
 		for range 3 {
 			ids = append(ids, r.create(e, task.Spec{}))
@@ -603,7 +605,11 @@ func TestLimitsOfTasks(t *testing.T) {
 		if busy, ok := errors.AsType[*jsonrpc.Error](err); !ok || busy.Code != jsonrpc.Busy {
 			t.Errorf("one task too many: %v", err)
 		}
-		r.create(e, task.Spec{Principal: bob}) // another principal is not concerned
+		short := r.create(e, task.Spec{Principal: "cid", Call: json.RawMessage(`"huge"`)}) // finds a free worker
+		synctest.Wait()
+		if got, err := e.Get(t.Context(), short, "cid"); err != nil || got.Status != mcp.TaskFailed {
+			t.Errorf("the task of another principal is %+v, %v", got, err)
+		}
 		if err := e.Cancel(t.Context(), ids[0], ann); err != nil {
 			t.Fatal(err)
 		}
@@ -784,7 +790,7 @@ func TestTaskWithoutAReader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				r.max = 2
+				r.max = 4 // 2 of each principal
 				e := r.replica(run)
 				spec := task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Hour}}
 				lost := r.create(e, spec)
