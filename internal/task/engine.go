@@ -437,6 +437,7 @@ func (e *Engine) receive() {
 	for {
 		stop, err := e.config.Store.Subscribe(e.pulling, subject, e.receiveMessage)
 		if err == nil {
+			e.missed() // messages before the subscription
 			<-e.pulling.Done()
 			stop()
 			return

@@ -41,6 +41,7 @@ type link struct {
 	cut       atomic.Bool
 	failParts atomic.Int32 // how many reads of the parts of records fail
 	silent    atomic.Bool  // messages cannot be published
+	deaf      atomic.Bool  // messages cannot be subscribed to
 }
 
 var errCut = errors.New("the replica is dead")
@@ -81,6 +82,13 @@ func (l *link) Publish(ctx context.Context, subject string, data []byte) error {
 		return errCut
 	}
 	return l.Store.Publish(ctx, subject, data)
+}
+
+func (l *link) Subscribe(ctx context.Context, subject string, handle func(context.Context, store.Message)) (func(), error) {
+	if l.deaf.Load() {
+		return nil, errCut
+	}
+	return l.Store.Subscribe(ctx, subject, handle)
 }
 
 func (l *link) Push(ctx context.Context, queue, id string, data []byte) error {
@@ -464,6 +472,53 @@ func TestCancellationWithoutMessage(t *testing.T) {
 		r.expect(e, id, mcp.TaskWorking)
 		<-time.After(store.DefaultLease / 2)
 		r.expect(e, id, mcp.TaskCancelled)
+	})
+}
+
+// TestCancellationBeforeSubscription cancels a task while its replica cannot subscribe to messages. The run
+// is cancelled, and watchers are notified, as soon as it can.
+func TestCancellationBeforeSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e, other := r.replica(untilEnd), r.replica(untilEnd)
+		e.link.deaf.Store(true)
+		id, waiting := r.create(e, task.Spec{}), r.create(e, task.Spec{})
+		changed := make(chan struct{}, 10)
+		stop, err := e.Watch(t.Context(), waiting, ann, func() { changed <- struct{}{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		synctest.Wait()
+		if err := other.Cancel(t.Context(), id, ann); err != nil {
+			t.Fatal(err)
+		}
+		e.link.deaf.Store(false)
+		<-time.After(2 * time.Second)
+		r.expect(e, id, mcp.TaskCancelled)
+		if len(changed) == 0 {
+			t.Error("the watcher is not notified")
+		}
+	})
+}
+
+// TestProgressIsStoredLater reports progress while the store fails.
+func TestProgressIsStoredLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var e *replica
+		e = r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			e.link.cut.Store(true)
+			run.Report("half", nil)
+			return untilEnd(ctx, run)
+		})
+		id := r.create(e, task.Spec{})
+		<-time.After(time.Second)
+		e.link.cut.Store(false)
+		<-time.After(time.Second)
+		if got := r.expect(e, id, mcp.TaskWorking); got.StatusMessage != "half" {
+			t.Errorf("the message is %q", got.StatusMessage)
+		}
 	})
 }
 

@@ -372,7 +372,8 @@ func (r *Run) extend(ctx context.Context) {
 	}
 }
 
-// store stores the progress, and cancels the run if the task was cancelled.
+// store stores the progress, and cancels the run if the task was cancelled. After an error of the store, it is
+// called again.
 func (r *Run) store(ctx context.Context) {
 	r.mu.Lock()
 	unsaved := r.unsaved
@@ -385,7 +386,10 @@ func (r *Run) store(ctx context.Context) {
 	case errors.Is(err, errLost):
 		r.cancel(errLost)
 	case err != nil:
-		return // the next progress is stored again
+		r.mu.Lock()
+		r.unsaved = r.unsaved || unsaved
+		r.mu.Unlock()
+		r.look() // it is tried again
 	case rec.Cancelled:
 		r.cancel(ErrCancelled)
 	case unsaved:
