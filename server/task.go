@@ -202,8 +202,8 @@ func (c *Catalog) answersTasks() bool {
 	return false
 }
 
-// RefusesTask implements [era.Core].
-func (c core) RefusesTask(ctx context.Context, caller *mcp.Caller, tool string) bool {
+// RefusesVisibleTask implements [era.Core].
+func (c core) RefusesVisibleTask(ctx context.Context, caller *mcp.Caller, tool string) bool {
 	e := c.Catalog().Lookup(mcp.KindTool, tool)
 	return e != nil && e.Task == TaskForbidden && (e.Visible == nil || e.Visible(ctx, caller))
 }

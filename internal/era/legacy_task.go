@@ -74,7 +74,7 @@ func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *m
 	if caller.Version != mcp.Version20251125 || req.Method != mcp.MethodToolsCall || req.Member("task") == nil {
 		return false, nil
 	}
-	if b.server.core.RefusesTask(ctx, caller, mcp.Subject(req.Method, req.Member)) {
+	if b.server.core.RefusesVisibleTask(ctx, caller, mcp.Subject(req.Method, req.Member)) {
 		return false, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the tool does not run as a task: call it without the parameter task"}
 	}
 	return true, nil

@@ -239,8 +239,8 @@ func (e *Engine) ended(principal, id string) {
 	}
 }
 
-// own loads a record for its principal.
-func (e *Engine) own(ctx context.Context, id, principal string) (*record, error) {
+// loadOwn loads a record for its principal.
+func (e *Engine) loadOwn(ctx context.Context, id, principal string) (*record, error) {
 	rec, _, err := e.load(ctx, id)
 	if err == nil && rec.Principal != principal {
 		return nil, ErrUnknown
@@ -251,7 +251,7 @@ func (e *Engine) own(ctx context.Context, id, principal string) (*record, error)
 // Get returns the state of a task, with its questions, result or error. The error is [ErrUnknown], or
 // that of the store.
 func (e *Engine) Get(ctx context.Context, id, principal string) (*mcp.Task, error) {
-	rec, err := e.own(ctx, id, principal)
+	rec, err := e.loadOwn(ctx, id, principal)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0
 // Answer stores the answers to open questions, and ignores others. When no question is open any more, the
 // task runs again. The error is [ErrUnknown], a [*SizeError], or that of the store.
 func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[string]json.RawMessage) error {
-	rec, err := e.own(ctx, id, principal)
+	rec, err := e.loadOwn(ctx, id, principal)
 	if err != nil {
 		return err
 	}
@@ -336,7 +336,7 @@ func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[s
 // Cancel records that the client wants to cancel a task. A task that waits ends; a running call is
 // cancelled, and its outcome is that of its function. The error is [ErrUnknown], or that of the store.
 func (e *Engine) Cancel(ctx context.Context, id, principal string) error {
-	if _, err := e.own(ctx, id, principal); err != nil {
+	if _, err := e.loadOwn(ctx, id, principal); err != nil {
 		return err
 	}
 	rec, err := e.update(ctx, id, func(rec *record) bool {
@@ -361,7 +361,7 @@ const cancelledMessage = "the task was cancelled by its client"
 // Watch calls notify after each change of a task, at any replica, until stop is called. notify must not
 // block. The error is [ErrUnknown], or that of the store.
 func (e *Engine) Watch(ctx context.Context, id, principal string, notify func()) (stop func(), err error) {
-	if _, err := e.own(ctx, id, principal); err != nil {
+	if _, err := e.loadOwn(ctx, id, principal); err != nil {
 		return nil, err
 	}
 	e.Start()
@@ -485,6 +485,6 @@ func (e *Engine) missed() {
 		}
 	}
 	for run := range e.running {
-		run.look()
+		run.wakeUp()
 	}
 }

@@ -96,7 +96,7 @@ func (r *Run) Report(message string, progress *Progress) {
 	if progress != nil {
 		r.progress = progress
 	}
-	r.look()
+	r.wakeUp()
 }
 
 // reported sets the last progress in the record.
@@ -111,8 +111,8 @@ func (r *Run) reported(rec *record) {
 	}
 }
 
-// look makes the run check whether the task was cancelled.
-func (r *Run) look() {
+// wakeUp makes the run store its progress, and check whether the task was cancelled.
+func (r *Run) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -389,7 +389,7 @@ func (r *Run) store(ctx context.Context) {
 		r.mu.Lock()
 		r.unsaved = r.unsaved || unsaved
 		r.mu.Unlock()
-		r.look() // it is tried again
+		r.wakeUp() // it is tried again
 	case rec.Cancelled:
 		r.cancel(ErrCancelled)
 	case unsaved:
