@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -64,9 +65,14 @@ func (m TaskMode) execution() *mcp.ToolExecution {
 }
 
 // becomeTask returns the error of a call that must continue as a task, and nil for a call that runs now.
-func (t *Tool) becomeTask(call *mcp.Call) error {
+func (t *Tool) becomeTask(ctx context.Context, call *mcp.Call) error {
 	switch {
-	case t.Task == TaskForbidden || call.TaskID() != "":
+	case call.TaskID() != "":
+		if begun, ok := ctx.Value(begunKey{}).(*atomic.Bool); ok {
+			begun.Store(true)
+		}
+		return nil
+	case t.Task == TaskForbidden:
 		return nil
 	case t.Task == TaskRequired && !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks):
 		return mcp.MissingExtension(mcp.ExtensionTasks)
@@ -428,14 +434,18 @@ func (t taskSink) describe(encoded json.RawMessage) error {
 // Save stores the state of the call.
 func (t taskSink) Save(ctx context.Context, state json.RawMessage) { t.run.Save(ctx, state) }
 
+// begunKey is the key of the *atomic.Bool of a task's run that says whether the function of a tool has begun.
+type begunKey struct{}
+
 // runTask runs the call of a task.
 func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
-	outcome, err := s.runTaskCall(ctx, run)
+	begun := new(atomic.Bool)
+	outcome, err := s.runTaskCall(context.WithValue(ctx, begunKey{}, begun), run)
 	if err == nil {
 		return outcome
 	}
-	if errors.Is(err, errStopping) {
-		return task.Outcome{Again: true}
+	if errors.Is(err, errStopping) { // of this server, or of one that the function has called
+		return task.Outcome{NotExecuted: !begun.Load(), Again: begun.Load()}
 	}
 	failure, ok := errors.AsType[*jsonrpc.Error](err)
 	switch {

@@ -314,14 +314,14 @@ func TestTaskThatMustNotRunTwice(t *testing.T) {
 // TestTaskThatWasNotExecuted begins a task again that must not run twice, since its first run, or the
 // reading of its call, has not executed anything.
 func TestTaskThatWasNotExecuted(t *testing.T) {
-	for name, unreadable := range map[string]bool{"again": false, "unreadable": true} {
+	for name, unreadable := range map[string]bool{"stopping": false, "unreadable": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				runs := 0
 				e := r.replica(func(context.Context, *task.Run) task.Outcome {
 					if runs++; runs == 1 && !unreadable {
-						return task.Outcome{Again: true}
+						return task.Outcome{NotExecuted: true}
 					}
 					return result("done")
 				})
@@ -802,7 +802,7 @@ func TestStopGivesUpWaitingTasks(t *testing.T) {
 			deadline.Pause(ctx)()
 			<-time.After(time.Minute)
 			if ctx.Err() != nil {
-				return task.Outcome{Again: true}
+				return task.Outcome{NotExecuted: true}
 			}
 			return result("first")
 		}, time.Minute, "first"},

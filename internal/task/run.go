@@ -83,7 +83,9 @@ type Outcome struct {
 	// Questions are asked, and the next run gets State.
 	Questions map[string]mcp.InputRequest
 	State     json.RawMessage
-	// Again says that the call was not executed, and that another replica may run it.
+	// NotExecuted says that nothing of the call was executed. Another replica may run it.
+	NotExecuted bool
+	// Again says that the call begins again, at another replica, unless it must not run twice.
 	Again bool
 }
 
@@ -404,11 +406,11 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 	switch {
 	case errors.Is(cause, errLost):
 		return // the job is that of another worker
-	case outcome.Again:
+	case outcome.NotExecuted:
 		r.undo()
 		e.nak(r.job, 0)
 		return
-	case errors.Is(cause, errNotSaved), errors.Is(cause, errStopped) && incomplete:
+	case outcome.Again, errors.Is(cause, errNotSaved), errors.Is(cause, errStopped) && incomplete:
 		e.nak(r.job, 0)
 		return
 	case errors.Is(cause, ErrExpired) && incomplete:
