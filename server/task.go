@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -243,9 +244,7 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if err != nil {
 		return nil, err
 	}
-	if request.TTL <= 0 {
-		request.TTL = era.DefaultTaskTTL
-	}
+	request.TTL = cmp.Or(request.TTL, era.DefaultTaskTTL)
 	created, err := engine.Create(ctx, task.Spec{
 		Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state, Executed: era.StoredResult(call) != nil,
 	})

@@ -432,9 +432,9 @@ func TestCancelledTaskWithTwoJobs(t *testing.T) {
 		r := newRig(t)
 		r.max = 2
 		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
-			var seconds time.Duration
+			var seconds int
 			if json.Unmarshal(run.Call, &seconds) == nil {
-				<-time.After(seconds * time.Second)
+				<-time.After(time.Duration(seconds) * time.Second)
 				return result("")
 			}
 			return untilEnd(ctx, run)
