@@ -34,7 +34,7 @@ const MetaTaskProgress = "io.github.dovetail-go/progress"
 // A TaskRequest says how a call continues as a task; see [InputRequired].
 type TaskRequest struct {
 	// TTL is how long after its start the task and its result are kept. The call is cancelled if it
-	// takes longer. 0 means the default of the server.
+	// takes longer. 0 means the default of the server. At most a year: a call that wants more fails.
 	TTL time.Duration
 	// NoRestart says that the call must not begin again on another replica when the replica that runs
 	// it has ended. The task then fails.

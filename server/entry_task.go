@@ -63,8 +63,8 @@ func (s *Server) sealTask(ctx context.Context, call *mcp.Call, entry *Entry, t *
 	if err != nil {
 		return nil, err
 	}
-	kept := maxTTL
-	if t.TTLMs != nil && *t.TTLMs < maxTTL.Milliseconds() {
+	kept := task.MaxTTL
+	if t.TTLMs != nil && *t.TTLMs < task.MaxTTL.Milliseconds() {
 		kept = max(0, time.Duration(*t.TTLMs)*time.Millisecond) + clockDifference
 	}
 	shared := *t

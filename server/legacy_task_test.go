@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -134,4 +136,84 @@ func TestHiddenToolsAndLegacyTasks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTTLOfLegacyTasks checks that a client can only shorten the time to live of a task.
+func TestTTLOfLegacyTasks(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		done := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
+		server.AddTool(c.server, server.Tool{Name: "default", Task: server.TaskOptional}, done)
+		server.AddTool(c.server, server.Tool{Name: "hour", Task: server.TaskOptional, TTL: time.Hour}, done)
+		legacy := newTaskClient(t, c.server, &client.Options{Era: client.Legacy})
+		defer legacy.session.Close()
+		for _, test := range []struct {
+			tool, wanted string
+			want         time.Duration
+		}{
+			{"default", `{}`, 24 * time.Hour},
+			{"default", `{"ttl":1000}`, time.Second},
+			{"default", `{"ttl":86400001}`, 24 * time.Hour},
+			{"default", `{"ttl":9000000000000000000}`, 24 * time.Hour},
+			{"default", `{"ttl":-1}`, 24 * time.Hour},
+			{"hour", `{"ttl":1000}`, time.Second},
+			{"hour", `{"ttl":86400000}`, time.Hour},
+		} {
+			raw, err := legacy.session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{},"task":%s}`, test.tool, test.wanted)), nil)
+			if want := fmt.Sprintf(`"ttl":%d,`, test.want.Milliseconds()); err != nil || !strings.Contains(string(raw), want) {
+				t.Errorf("%s with %s: %s, %v, want %s", test.tool, test.wanted, raw, err, want)
+			}
+		}
+		synctest.Wait()
+	})
+}
+
+// TestExecutedCallOfLegacyTask calls an entry that answers directly, for a client that waits for a task. The
+// function has run when the task is created: the limit of tasks does not apply, and an error says so.
+func TestExecutedCallOfLegacyTask(t *testing.T) {
+	for name, test := range map[string]struct {
+		size    int // of the result, in bytes
+		failure string
+	}{
+		"too many tasks":   {10, ""},
+		"too large result": {17 << 20, "the call was executed, but its result is lost: no task could be created for it: the state of the task has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, &server.Options{MaxTasks: 1}, func(t *testing.T, c *taskClient) {
+				runs := 0
+				if err := c.server.Replace(&server.Entry{
+					Target: mcp.Target{Kind: mcp.KindTool, Name: "pay", Definition: mcp.NewDefinition(json.RawMessage(`{"name":"pay","inputSchema":{"type":"object"}}`))},
+					Task:   server.TaskOptional,
+					Handle: func(context.Context, *mcp.Call) (mcp.Result, error) {
+						runs++
+						return mcp.Raw(`{"content":[{"type":"text","text":"` + strings.Repeat("x", test.size) + `"}]}`), nil
+					},
+				}); err != nil {
+					t.Fatal(err)
+				}
+				server.AddTool(c.server, server.Tool{Name: "wait", Task: server.TaskOptional}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+					<-ctx.Done()
+					return "", ctx.Err()
+				})
+				id := c.start("wait", `{}`)
+				var cancelled sync.WaitGroup
+				cancelled.Go(func() {
+					<-time.After(time.Second)
+					c.cancel(id)
+				})
+				defer cancelled.Wait()
+				raw, err := c.legacyResult("pay", &client.Options{})
+				var failure *jsonrpc.Error
+				switch {
+				case runs != 1:
+					t.Errorf("the tool has run %d times", runs)
+				case test.failure == "":
+					if err != nil || !strings.Contains(string(raw), `"xxxxxxxxxx"`) {
+						t.Errorf("the result is %.200s, %v", raw, err)
+					}
+				case !errors.As(err, &failure) || failure.Code != jsonrpc.InternalError || !strings.HasPrefix(failure.Message, test.failure):
+					t.Errorf("the error is %.300v", err)
+				}
+			})
+		})
+	}
 }

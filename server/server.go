@@ -88,10 +88,10 @@ type Options struct {
 	// Dependencies are started in order before the server answers calls, and stopped in reverse
 	// order at shutdown. See [Provide].
 	Dependencies []Dependency
-	// MaxTasks is how many calls run as tasks at the same time, and how many tasks that have not ended
-	// one principal may have, at this replica. More tasks wait, and more of one principal are refused
-	// with [jsonrpc.Busy]. A task that its client has lost ends at its TTL at the latest, and counts until
-	// then. Default [DefaultMaxTasks].
+	// MaxTasks is how many calls run as tasks at the same time, at this replica. More tasks wait. One
+	// principal may have half as many tasks that have not ended, and at least 1. More are refused with
+	// [jsonrpc.Busy], so that one principal does not block the others. A task that its client has lost
+	// ends at its TTL at the latest, and counts until then. Default [DefaultMaxTasks].
 	MaxTasks int
 	// ValidationMemory is how many bytes the validation of large arguments and results may use at a
 	// time. A call waits while other calls use them, and fails if its arguments alone need more.

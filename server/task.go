@@ -1,13 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -65,9 +66,14 @@ func (m TaskMode) execution() *mcp.ToolExecution {
 }
 
 // becomeTask returns the error of a call that must continue as a task, and nil for a call that runs now.
-func (t *Tool) becomeTask(call *mcp.Call) error {
+func (t *Tool) becomeTask(ctx context.Context, call *mcp.Call) error {
 	switch {
-	case t.Task == TaskForbidden || call.TaskID() != "":
+	case call.TaskID() != "":
+		if begun, ok := ctx.Value(begunKey{}).(*atomic.Bool); ok {
+			begun.Store(true)
+		}
+		return nil
+	case t.Task == TaskForbidden:
 		return nil
 	case t.Task == TaskRequired && !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks):
 		return mcp.MissingExtension(mcp.ExtensionTasks)
@@ -203,8 +209,8 @@ func (c *Catalog) answersTasks() bool {
 	return false
 }
 
-// RefusesTask implements [era.Core].
-func (c core) RefusesTask(ctx context.Context, caller *mcp.Caller, tool string) bool {
+// RefusesVisibleTask implements [era.Core].
+func (c core) RefusesVisibleTask(ctx context.Context, caller *mcp.Caller, tool string) bool {
 	e := c.Catalog().Lookup(mcp.KindTool, tool)
 	return e != nil && e.Task == TaskForbidden && (e.Visible == nil || e.Visible(ctx, caller))
 }
@@ -238,7 +244,10 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if err != nil {
 		return nil, err
 	}
-	created, err := engine.Create(ctx, task.Spec{Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state})
+	request.TTL = cmp.Or(request.TTL, era.DefaultTaskTTL)
+	created, err := engine.Create(ctx, task.Spec{
+		Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state, Executed: era.StoredResult(call) != nil,
+	})
 	return created, c.taskError(ctx, call, err)
 }
 
@@ -369,118 +378,6 @@ func answersOf(call *mcp.Call) (map[string]json.RawMessage, error) {
 	return answers, nil
 }
 
-// A taskSink receives the progress of a call that runs as a task.
-type taskSink struct{ run *task.Run }
-
-// Notify sets the progress of the task. Log messages of tasks are not sent: SEP-2663, "Task Status
-// Notifications".
-func (t taskSink) Notify(_ context.Context, method string, params jsonrpc.Appender) error {
-	if method != mcp.NotificationProgress && method != mcp.NotificationTasks {
-		return nil
-	}
-	encoded, err := params.AppendJSON(nil)
-	if err != nil {
-		return err
-	}
-	if method == mcp.NotificationTasks { // of the call itself: its new status message
-		return t.describe(encoded)
-	}
-	var progress mcp.ProgressParams
-	if err := progress.UnmarshalJSON(encoded); err != nil {
-		return err
-	}
-	reported := task.Progress{Progress: progress.Progress}
-	if progress.Total != nil {
-		reported.Total = *progress.Total
-	}
-	message := progress.Message
-	switch {
-	case message != "":
-	case reported.Total > 0:
-		message = fmt.Sprintf("%v of %v", reported.Progress, reported.Total)
-	default:
-		message = fmt.Sprint(reported.Progress)
-	}
-	t.run.Report(message, &reported)
-	return nil
-}
-
-// describe sets the status message, and the progress if the task has any.
-func (t taskSink) describe(encoded json.RawMessage) error {
-	var state mcp.Task
-	if err := state.UnmarshalJSON(encoded); err != nil {
-		return err
-	}
-	var reported *task.Progress
-	if raw := state.Meta.Get(mcp.MetaTaskProgress); raw != nil {
-		if err := json.Unmarshal(raw, &reported); err != nil {
-			return err
-		}
-	}
-	t.run.Report(state.StatusMessage, reported)
-	return nil
-}
-
-// Save stores the state of the call.
-func (t taskSink) Save(ctx context.Context, state json.RawMessage) { t.run.Save(ctx, state) }
-
-// runTask runs the call of a task.
-func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
-	outcome, err := s.runTaskCall(ctx, run)
-	if err == nil {
-		return outcome
-	}
-	if errors.Is(err, errStopping) {
-		return task.Outcome{Again: true}
-	}
-	failure, ok := errors.AsType[*jsonrpc.Error](err)
-	switch {
-	case ok:
-	case ctx.Err() != nil:
-		failure = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: context.Cause(ctx).Error()}
-	default:
-		failure, _ = errors.AsType[*jsonrpc.Error](core{s}.Failed(mcp.MethodToolsCall, err))
-	}
-	return task.Outcome{Error: failure}
-}
-
-func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, error) {
-	var stored storedCall
-	if err := json.Unmarshal(run.Call, &stored); err != nil {
-		return task.Outcome{}, err
-	}
-	caller := mcp.Caller(stored.Caller)
-	request, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodToolsCall, stored.Params)
-	if err != nil {
-		return task.Outcome{}, err
-	}
-	call, err := era.NewTaskCall(ctx, run.ID, request, &caller, run.State, run.Answers, taskSink{run})
-	if err != nil {
-		return task.Outcome{}, err
-	}
-	defer call.Close()
-	if result := call.Result(); result != nil {
-		return task.Outcome{Result: result}, nil
-	}
-	result, err := core{s}.Serve(ctx, &call.Call)
-	if question, asks := mcp.AsInputRequired(err); asks {
-		state, err := call.Ask()
-		return task.Outcome{Questions: question.Requests, State: state}, err
-	}
-	if err != nil {
-		return task.Outcome{}, err
-	}
-	encoded, err := era.TaskResult(result)
-	if err != nil {
-		return task.Outcome{}, err
-	}
-	failed, err := jsonscan.Find(encoded, "isError")
-	return task.Outcome{Result: encoded, Failed: string(failed) == "true"}, err
-}
-
-// maxTTL is the longest time to live of a task.
-const maxTTL = 365 * 24 * time.Hour
-
 // checkTask rejects options of a tool that contradict each other.
 func (t *Tool) checkTask() error {
 	switch {
@@ -488,8 +385,8 @@ func (t *Tool) checkTask() error {
 		return fmt.Errorf("there is no mode %v of tasks", t.Task)
 	case t.Task == TaskForbidden && (t.TTL != 0 || t.NoRestart):
 		return errors.New("TTL and NoRestart need Task")
-	case t.TTL < 0 || t.TTL > maxTTL:
-		return fmt.Errorf("TTL is %v, expected at most %v", t.TTL, maxTTL)
+	case t.TTL < 0 || t.TTL > task.MaxTTL:
+		return fmt.Errorf("TTL is %v, expected at most %v", t.TTL, task.MaxTTL)
 	}
 	return nil
 }

@@ -694,3 +694,26 @@ func TestExperimentalTasks(t *testing.T) {
 		}
 	})
 }
+
+// TestFunctionThatCallsAStoppingServer: a function returns the error of another server in its process, which is
+// shutting down. The function itself was executed, so that its call must not begin again.
+func TestFunctionThatCallsAStoppingServer(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, c *taskClient) {
+		inner := server.New(mcp.Implementation{Name: "inner", Version: "1"}, nil)
+		if err := inner.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		server.AddTool(c.server, server.Tool{Name: "pay", Task: server.TaskRequired, NoRestart: true}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+			if runs++; runs > 3 {
+				return "", nil
+			}
+			_, err := inner.Serve(ctx, r.Call())
+			return "", err
+		})
+		id := c.start("pay", `{}`)
+		if task := c.expect(id, mcp.TaskFailed); runs != 1 || !strings.Contains(string(task.Error), "must not run twice") {
+			t.Errorf("%d runs, the error is %s", runs, task.Error)
+		}
+	})
+}

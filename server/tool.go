@@ -179,7 +179,7 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 				}
 				return in, err
 			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
-				if err := tool.becomeTask(r.call); err != nil {
+				if err := tool.becomeTask(ctx, r.call); err != nil {
 					return nil, err
 				}
 				result, err := run(ctx, r, in, &o)

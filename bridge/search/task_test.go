@@ -3,6 +3,7 @@ package search_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -40,4 +42,58 @@ func TestFoundToolRunsAsTask(t *testing.T) {
 			t.Errorf("the task is %s, %v", raw, err)
 		}
 	})
+}
+
+// taskCaller is the responder of a call that may continue as a task.
+type taskCaller struct{ mcp.Responder }
+
+func (taskCaller) TaskID() string { return "" }
+func (taskCaller) OnDone(func())  {}
+func (taskCaller) ID() string     { return "1" }
+
+// TestTaskOfFoundTool checks that a call continues as the task that its tool asks for, and that hidden tools
+// and tools that do not exist have the same error.
+func TestTaskOfFoundTool(t *testing.T) {
+	source := server.New(mcp.Implementation{Name: "source", Version: "1"}, nil)
+	pay := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
+	for _, name := range []string{"secret_pay", "pay"} {
+		server.AddTool(source, server.Tool{Name: name, Task: server.TaskOptional, TTL: time.Hour, NoRestart: true}, pay)
+	}
+	remote := func(name string) *server.Entry {
+		return &server.Entry{
+			Target: mcp.Target{Kind: mcp.KindTool, Name: name, Definition: mcp.NewDefinition(json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`))},
+			Task:   server.TaskOptional,
+			Handle: func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"content":[]}`), nil },
+			Tasks:  func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{}`), nil },
+		}
+	}
+	if err := source.Replace(remote("secret_remote"), remote("remote")); err != nil {
+		t.Fatal(err)
+	}
+	provider, err := search.New(source.Provider(), &search.Options{Guards: []mcp.Guard{hiding("secret")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mounted(t, provider, "", nil)
+	for name, want := range map[string]*mcp.TaskRequest{
+		"pay": {TTL: time.Hour, NoRestart: true}, "remote": {},
+		"secret_pay": nil, "secret_remote": nil, "secret_none": nil,
+	} {
+		request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, []byte(`{"name":"call_tool","arguments":{"name":"`+name+`"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := mcp.NewCall(request, &mcp.Caller{Info: &mcp.Implementation{Name: "guest"}, Capabilities: mcp.ClientCapabilities{
+			Extensions: map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")},
+		}}, taskCaller{})
+		_, err = s.Serve(t.Context(), &call)
+		question, asks := mcp.AsInputRequired(err)
+		failure, failed := errors.AsType[*jsonrpc.Error](err)
+		switch {
+		case want == nil && (!failed || !strings.Contains(failure.Message, "unknown tool")):
+			t.Errorf("%s: %v, want the error of an unknown tool", name, err)
+		case want != nil && (!asks || question.Task == nil || *question.Task != *want):
+			t.Errorf("%s: %v, want the task %+v", name, err, want)
+		}
+	}
 }

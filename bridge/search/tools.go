@@ -190,7 +190,7 @@ func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	if err != nil {
 		return nil, err
 	}
-	if err := p.becomeTask(call, name); err != nil {
+	if err := p.becomeTask(ctx, call, name); err != nil {
 		return nil, err
 	}
 	inner, err := call.Enter(nil, params, nil)
@@ -200,13 +200,15 @@ func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	return p.source.Serve(ctx, inner)
 }
 
-// becomeTask returns the error of a call that continues as a task because its tool may. The ids of tasks
-// of the source would not be valid after a restart.
-func (p *Provider) becomeTask(call *mcp.Call, name json.RawMessage) error {
+// becomeTask returns the error of a call that continues as a task because the entry returns tasks that another
+// server keeps: a caller knows their ids only through the entry, which it does not see here. All other tools
+// decide for themselves, after their guards.
+func (p *Provider) becomeTask(ctx context.Context, call *mcp.Call, name json.RawMessage) error {
 	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
 		return nil
 	}
-	if e := p.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name)); e == nil || e.Task == server.TaskForbidden {
+	e := p.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name))
+	if e == nil || e.Tasks == nil || e.Task == server.TaskForbidden || e.Visible != nil && !e.Visible(ctx, call.Caller) {
 		return nil
 	}
 	return call.BecomeTask(mcp.TaskRequest{})

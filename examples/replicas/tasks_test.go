@@ -53,7 +53,7 @@ func runTaskReplica() error {
 	}
 	defer shared.Close()
 	s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{
-		Store: shared, Logger: slog.New(slog.DiscardHandler), MaxTasks: openTasks,
+		Store: shared, Logger: slog.New(slog.DiscardHandler), MaxTasks: 2 * openTasks, // half of them for each user
 	})
 	server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired, TTL: time.Hour}, job)
 	return streamable.Serve(ctx, "127.0.0.1:0", s, &streamable.ServeOptions{

@@ -346,12 +346,12 @@ func (*watchedCore) Describe() (*era.Description, error) {
 	return &era.Description{Capabilities: mcp.ServerCapabilities{Resources: &mcp.ResourcesCapability{Subscribe: true, ListChanged: true}}}, nil
 }
 
-func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error)  { return mcp.Raw(`{}`), nil }
-func (*watchedCore) Failed(_ string, err error) error                      { return err }
-func (*watchedCore) Stopping() <-chan struct{}                             { return nil }
-func (*watchedCore) SessionOpened(*mcp.Caller) func(error)                 { return nil }
-func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)             {}
-func (*watchedCore) RefusesTask(context.Context, *mcp.Caller, string) bool { return true }
+func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error)         { return mcp.Raw(`{}`), nil }
+func (*watchedCore) Failed(_ string, err error) error                             { return err }
+func (*watchedCore) Stopping() <-chan struct{}                                    { return nil }
+func (*watchedCore) SessionOpened(*mcp.Caller) func(error)                        { return nil }
+func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)                    {}
+func (*watchedCore) RefusesVisibleTask(context.Context, *mcp.Caller, string) bool { return true }
 func (*watchedCore) Task(context.Context, *mcp.Caller, string) (*mcp.Task, error) {
 	return nil, errors.New("no tasks")
 }

@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *m
 	if caller.Version != mcp.Version20251125 || req.Method != mcp.MethodToolsCall || req.Member("task") == nil {
 		return false, nil
 	}
-	if b.server.core.RefusesTask(ctx, caller, mcp.Subject(req.Method, req.Member)) {
+	if b.server.core.RefusesVisibleTask(ctx, caller, mcp.Subject(req.Method, req.Member)) {
 		return false, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the tool does not run as a task: call it without the parameter task"}
 	}
 	return true, nil
@@ -81,37 +82,57 @@ func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *m
 
 // asTask returns a task for the result of a call whose client waits for one: the task that another server
 // keeps, or one that returns the result. A tool or its server may decide against a task, but the client does
-// not read a result that is none.
+// not read a result that is none. The error says that the call was executed.
 func (s *Server) asTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
 	if task, ok := result.(*mcp.Task); ok {
 		return task, nil
 	}
 	encoded, err := result.AppendJSON(nil)
 	if err != nil {
-		return nil, err
+		return nil, lostResult(err)
 	}
 	c.Store(storedResult, encoded)
-	return s.becomeTask(ctx, c, withTTL(c, mcp.TaskRequest{}))
+	task, err := s.becomeTask(ctx, c, withTTL(c, mcp.TaskRequest{}))
+	if err != nil {
+		return nil, lostResult(err)
+	}
+	return task, nil
+}
+
+// lostResult returns the error of a call that was executed when its task could not be created.
+func lostResult(err error) error {
+	message := "the call was executed, but its result is lost: no task could be created for it"
+	if failure, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		message += ": " + failure.Message
+	}
+	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: message}
 }
 
 // storedResult is the key of the result of a call that was complete when it became a task.
 const storedResult = "io.dovetail/result"
 
-// Result returns the result of a call that was complete when it became a task, and nil for a call that has
-// to run.
-func (c *TaskCall) Result() json.RawMessage {
+// StoredResult returns the result of a call that was complete when it became a task, and nil for a call that
+// has to run.
+func StoredResult(c *mcp.Call) json.RawMessage {
 	result, _ := c.Load(storedResult)
 	return result
 }
 
-// withTTL returns a request with the time to live that the client wants, if it is shorter than the tool's.
+// DefaultTaskTTL is the time to live of a task that has none of its own.
+const DefaultTaskTTL = 24 * time.Hour
+
+// withTTL returns a request with the time to live that the client wants, if it is shorter than that of the
+// request.
 func withTTL(c *call, request mcp.TaskRequest) mcp.TaskRequest {
 	var ttl int64 // milliseconds
 	if raw := c.Member("task", "ttl"); raw == nil || json.Unmarshal(raw, &ttl) != nil || ttl <= 0 {
 		return request
 	}
-	if wanted := time.Duration(min(ttl, int64(forever/time.Millisecond))) * time.Millisecond; request.TTL == 0 || wanted < request.TTL {
-		request.TTL = wanted
+	if request.TTL <= 0 {
+		request.TTL = DefaultTaskTTL
+	}
+	if ttl < request.TTL.Milliseconds() {
+		request.TTL = time.Duration(ttl) * time.Millisecond
 	}
 	return request
 }

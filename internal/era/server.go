@@ -36,9 +36,9 @@ type Core interface {
 	// CreateTask continues a call in the background, with the state of its runs so far. It returns
 	// when every replica can find the task.
 	CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRequest, state json.RawMessage) (*mcp.Task, error)
-	// RefusesTask reports whether the caller sees a tool that does not run as a task. It is false for a
+	// RefusesVisibleTask reports whether the caller sees a tool that does not run as a task. It is false for a
 	// tool that does not exist or is hidden: Serve refuses both alike.
-	RefusesTask(ctx context.Context, caller *mcp.Caller, tool string) bool
+	RefusesVisibleTask(ctx context.Context, caller *mcp.Caller, tool string) bool
 	// Task returns the state of a task of the caller.
 	Task(ctx context.Context, caller *mcp.Caller, id string) (*mcp.Task, error)
 	// RootsChanged is called when a legacy client has changed its roots. A modern server asks for

@@ -23,8 +23,8 @@ const (
 	// queueName and subject are the queue of jobs, and the subject of messages about tasks.
 	queueName = "tasks"
 	subject   = "tasks"
-	// DefaultTTL is how long a task is kept unless it says otherwise.
-	DefaultTTL = 24 * time.Hour
+	// MaxTTL is the longest time to live of a task.
+	MaxTTL = 365 * 24 * time.Hour
 	// minPoll and maxPoll bound the time after which a client should ask for the state of a task again. It
 	// is the age of the task, so that the result of a short task is found soon.
 	minPoll = 50 * time.Millisecond
@@ -47,8 +47,8 @@ type Config struct {
 	Ring func(ctx context.Context) (*token.Ring, error)
 	// Run runs a call. It returns when ctx ends.
 	Run func(ctx context.Context, run *Run) Outcome
-	// Max is how many tasks run at the same time, and how many tasks of one principal that have not
-	// ended this replica accepts.
+	// Max is how many tasks run at the same time. This replica accepts at most half as many of one principal
+	// that have not ended, and at least 1, so that others find free workers.
 	Max    int
 	Logger *slog.Logger
 }
@@ -68,7 +68,7 @@ type Engine struct {
 	mu       sync.Mutex
 	started  bool
 	stopped  bool
-	running  map[string]*Run
+	running  map[*Run]struct{} // several of one task if its job was added again
 	watchers map[string]map[*watcher]struct{}
 	open     map[string]map[string]time.Time // by principal and id: when a task of this replica ends at the latest
 }
@@ -80,7 +80,7 @@ type watcher struct{ notify func() }
 func New(config Config) *Engine {
 	e := &Engine{
 		records: records{config.Store, config.Ring}, config: config, replica: rand.Text(),
-		running: make(map[string]*Run), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
+		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
 	}
 	e.pulling, e.stopPull = context.WithCancel(context.Background())
 	e.working, e.interrupt = context.WithCancelCause(context.Background())
@@ -111,7 +111,7 @@ func (e *Engine) Drain() {
 	defer e.mu.Unlock()
 	e.stopped = true
 	e.stopPull()
-	for _, run := range e.running {
+	for run := range e.running {
 		deadline.EndPaused(run.ctx, errStopped)
 	}
 }
@@ -141,10 +141,13 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // A Spec describes a task to create.
 type Spec struct {
-	Principal string
-	mcp.TaskRequest
+	Principal       string
+	mcp.TaskRequest // its TTL is from 1 ns to MaxTTL
 	// Call and State are JSON for [Config.Run].
 	Call, State json.RawMessage
+	// Executed says that the call has a result already, in its State. Such a task is not counted among those
+	// of its principal, so that the result is not lost.
+	Executed bool
 }
 
 // Create stores a task and adds its first job. When it returns, the task can be found at every replica. A
@@ -154,8 +157,8 @@ type Spec struct {
 // tasks, or that of the store.
 func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	e.Start()
-	if spec.TTL <= 0 {
-		spec.TTL = DefaultTTL
+	if spec.TTL <= 0 || spec.TTL > MaxTTL {
+		return nil, fmt.Errorf("the time to live of the task is %v, expected at most %v", spec.TTL, MaxTTL)
 	}
 	now := time.Now()
 	rec := &record{
@@ -163,8 +166,10 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 		TTL: spec.TTL, NoRestart: spec.NoRestart, Round: 1,
 	}
 	id := rand.Text()
-	if err := e.admit(spec.Principal, id, rec.until()); err != nil {
-		return nil, err
+	if !spec.Executed {
+		if err := e.admit(spec.Principal, id, rec.until()); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.store(ctx, id, rec, &spec); err != nil {
 		e.ended(spec.Principal, id)
@@ -212,11 +217,12 @@ func (e *Engine) admit(principal, id string, until time.Time) error {
 		tasks = make(map[string]time.Time)
 		e.open[principal] = tasks
 	}
-	if len(tasks) >= e.config.Max {
+	limit := max(1, e.config.Max/2)
+	if len(tasks) >= limit {
 		now := time.Now()
 		maps.DeleteFunc(tasks, func(_ string, until time.Time) bool { return !now.Before(until) })
 	}
-	if len(tasks) >= e.config.Max {
+	if len(tasks) >= limit {
 		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: fmt.Sprintf("the caller has %d tasks that have not ended; cancel some, or try again later", len(tasks))}
 	}
 	tasks[id] = until
@@ -233,8 +239,8 @@ func (e *Engine) ended(principal, id string) {
 	}
 }
 
-// own loads a record for its principal.
-func (e *Engine) own(ctx context.Context, id, principal string) (*record, error) {
+// loadOwn loads a record for its principal.
+func (e *Engine) loadOwn(ctx context.Context, id, principal string) (*record, error) {
 	rec, _, err := e.load(ctx, id)
 	if err == nil && rec.Principal != principal {
 		return nil, ErrUnknown
@@ -245,7 +251,7 @@ func (e *Engine) own(ctx context.Context, id, principal string) (*record, error)
 // Get returns the state of a task, with its questions, result or error. The error is [ErrUnknown], or
 // that of the store.
 func (e *Engine) Get(ctx context.Context, id, principal string) (*mcp.Task, error) {
-	rec, err := e.own(ctx, id, principal)
+	rec, err := e.loadOwn(ctx, id, principal)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +289,7 @@ func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0
 // Answer stores the answers to open questions, and ignores others. When no question is open any more, the
 // task runs again. The error is [ErrUnknown], a [*SizeError], or that of the store.
 func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[string]json.RawMessage) error {
-	rec, err := e.own(ctx, id, principal)
+	rec, err := e.loadOwn(ctx, id, principal)
 	if err != nil {
 		return err
 	}
@@ -330,7 +336,7 @@ func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[s
 // Cancel records that the client wants to cancel a task. A task that waits ends; a running call is
 // cancelled, and its outcome is that of its function. The error is [ErrUnknown], or that of the store.
 func (e *Engine) Cancel(ctx context.Context, id, principal string) error {
-	if _, err := e.own(ctx, id, principal); err != nil {
+	if _, err := e.loadOwn(ctx, id, principal); err != nil {
 		return err
 	}
 	rec, err := e.update(ctx, id, func(rec *record) bool {
@@ -355,7 +361,7 @@ const cancelledMessage = "the task was cancelled by its client"
 // Watch calls notify after each change of a task, at any replica, until stop is called. notify must not
 // block. The error is [ErrUnknown], or that of the store.
 func (e *Engine) Watch(ctx context.Context, id, principal string, notify func()) (stop func(), err error) {
-	if _, err := e.own(ctx, id, principal); err != nil {
+	if _, err := e.loadOwn(ctx, id, principal); err != nil {
 		return nil, err
 	}
 	e.Start()
@@ -414,8 +420,13 @@ func (e *Engine) handle(m message) {
 	for w := range e.watchers[m.ID] {
 		w.notify()
 	}
-	if run := e.running[m.ID]; run != nil && m.Cancelled {
-		run.cancel(ErrCancelled)
+	if !m.Cancelled {
+		return
+	}
+	for run := range e.running {
+		if run.ID == m.ID {
+			run.cancel(ErrCancelled)
+		}
 	}
 }
 
@@ -426,6 +437,7 @@ func (e *Engine) receive() {
 	for {
 		stop, err := e.config.Store.Subscribe(e.pulling, subject, e.receiveMessage)
 		if err == nil {
+			e.missed() // messages before the subscription
 			<-e.pulling.Done()
 			stop()
 			return
@@ -472,7 +484,7 @@ func (e *Engine) missed() {
 			w.notify()
 		}
 	}
-	for _, run := range e.running {
-		run.look()
+	for run := range e.running {
+		run.wakeUp()
 	}
 }

@@ -38,7 +38,10 @@ type replica struct {
 // A link is a connection to a store. After it is cut, all operations fail.
 type link struct {
 	store.Store
-	cut atomic.Bool
+	cut       atomic.Bool
+	failParts atomic.Int32 // how many reads of the parts of records fail
+	silent    atomic.Bool  // messages cannot be published
+	deaf      atomic.Bool  // messages cannot be subscribed to
 }
 
 var errCut = errors.New("the replica is dead")
@@ -68,7 +71,24 @@ func (l *link) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := l.err(); err != nil {
 		return store.Item{}, err
 	}
+	if strings.Count(key, "/") > 1 && l.failParts.Add(-1) >= 0 {
+		return store.Item{}, errCut
+	}
 	return l.Store.Get(ctx, key)
+}
+
+func (l *link) Publish(ctx context.Context, subject string, data []byte) error {
+	if l.silent.Load() {
+		return errCut
+	}
+	return l.Store.Publish(ctx, subject, data)
+}
+
+func (l *link) Subscribe(ctx context.Context, subject string, handle func(context.Context, store.Message)) (func(), error) {
+	if l.deaf.Load() {
+		return nil, errCut
+	}
+	return l.Store.Subscribe(ctx, subject, handle)
 }
 
 func (l *link) Push(ctx context.Context, queue, id string, data []byte) error {
@@ -154,6 +174,9 @@ func (r *rig) create(e *replica, spec task.Spec) string {
 	}
 	if spec.Call == nil {
 		spec.Call = json.RawMessage(`{}`)
+	}
+	if spec.TTL == 0 {
+		spec.TTL = 24 * time.Hour
 	}
 	spec.State = json.RawMessage(`{}`)
 	created, err := e.Create(r.t.Context(), spec)
@@ -288,6 +311,31 @@ func TestTaskThatMustNotRunTwice(t *testing.T) {
 	})
 }
 
+// TestTaskThatWasNotExecuted begins a task again that must not run twice, since its first run, or the
+// reading of its call, has not executed anything.
+func TestTaskThatWasNotExecuted(t *testing.T) {
+	for name, unreadable := range map[string]bool{"stopping": false, "unreadable": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				runs := 0
+				e := r.replica(func(context.Context, *task.Run) task.Outcome {
+					if runs++; runs == 1 && !unreadable {
+						return task.Outcome{NotExecuted: true}
+					}
+					return result("done")
+				})
+				if unreadable {
+					e.link.failParts.Store(1)
+				}
+				id := r.create(e, task.Spec{Call: json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`), TaskRequest: mcp.TaskRequest{NoRestart: true}})
+				<-time.After(time.Minute)
+				r.expect(e, id, mcp.TaskCompleted)
+			})
+		})
+	}
+}
+
 // TestTaskHasOneOutcome lets a worker complete a task that another worker has taken over, and completed.
 func TestTaskHasOneOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -375,6 +423,103 @@ func TestCancelledTask(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCancelledTaskWithTwoJobs adds the job of a task a second time, while it waits for a worker. The
+// second job has nothing to run, and the run of the first one is still cancelled.
+func TestCancelledTaskWithTwoJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.max = 2
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			var seconds int
+			if json.Unmarshal(run.Call, &seconds) == nil {
+				<-time.After(time.Duration(seconds) * time.Second)
+				return result("")
+			}
+			return untilEnd(ctx, run)
+		})
+		r.create(e, task.Spec{Principal: bob, Call: json.RawMessage(`180`)})
+		r.create(e, task.Spec{Principal: "cid", Call: json.RawMessage(`200`)})
+		id := r.create(e, task.Spec{})
+		<-time.After(150 * time.Second)
+		r.get(e, id) // adds the job again
+		<-time.After(time.Minute)
+		r.expect(e, id, mcp.TaskWorking)
+		began := time.Now()
+		if err := e.Cancel(t.Context(), id, ann); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(e, id, mcp.TaskCancelled)
+		if passed := time.Since(began); passed > 0 {
+			t.Errorf("the run was cancelled after %v", passed)
+		}
+	})
+}
+
+// TestCancellationWithoutMessage cancels a task at a replica that cannot publish messages.
+func TestCancellationWithoutMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(untilEnd)
+		id := r.create(e, task.Spec{})
+		synctest.Wait()
+		silent := r.replica(untilEnd)
+		silent.link.silent.Store(true)
+		if err := silent.Cancel(t.Context(), id, ann); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(e, id, mcp.TaskWorking)
+		<-time.After(store.DefaultLease / 2)
+		r.expect(e, id, mcp.TaskCancelled)
+	})
+}
+
+// TestCancellationBeforeSubscription cancels a task while its replica cannot subscribe to messages. The run
+// is cancelled, and watchers are notified, as soon as it can.
+func TestCancellationBeforeSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e, other := r.replica(untilEnd), r.replica(untilEnd)
+		e.link.deaf.Store(true)
+		id, waiting := r.create(e, task.Spec{}), r.create(e, task.Spec{})
+		changed := make(chan struct{}, 10)
+		stop, err := e.Watch(t.Context(), waiting, ann, func() { changed <- struct{}{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		synctest.Wait()
+		if err := other.Cancel(t.Context(), id, ann); err != nil {
+			t.Fatal(err)
+		}
+		e.link.deaf.Store(false)
+		<-time.After(2 * time.Second)
+		r.expect(e, id, mcp.TaskCancelled)
+		if len(changed) == 0 {
+			t.Error("the watcher is not notified")
+		}
+	})
+}
+
+// TestProgressIsStoredLater reports progress while the store fails.
+func TestProgressIsStoredLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var e *replica
+		e = r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			e.link.cut.Store(true)
+			run.Report("half", nil)
+			return untilEnd(ctx, run)
+		})
+		id := r.create(e, task.Spec{})
+		<-time.After(time.Second)
+		e.link.cut.Store(false)
+		<-time.After(time.Second)
+		if got := r.expect(e, id, mcp.TaskWorking); got.StatusMessage != "half" {
+			t.Errorf("the message is %q", got.StatusMessage)
+		}
+	})
 }
 
 // TestQueuedTaskIsCancelled cancels a task that no worker has begun.
@@ -483,7 +628,7 @@ func TestLargeTask(t *testing.T) {
 func TestLimitsOfTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.max = 3
+		r.max = 7 // 3 of each principal
 		huge := json.RawMessage(`"` + strings.Repeat("x", 17<<20) + `"`)
 		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
 			if string(run.Call) == `"huge"` {
@@ -492,22 +637,34 @@ func TestLimitsOfTasks(t *testing.T) {
 			return untilEnd(ctx, run)
 		})
 		var size *task.SizeError
-		if _, err := e.Create(t.Context(), task.Spec{Principal: ann, Call: huge, State: json.RawMessage(`{}`)}); !errors.As(err, &size) {
+		if _, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: huge, State: json.RawMessage(`{}`)}); !errors.As(err, &size) {
 			t.Errorf("a huge call: %v", err)
 		}
 		id := r.create(e, task.Spec{Call: json.RawMessage(`"huge"`)})
 		if got := r.expect(e, id, mcp.TaskFailed); !strings.Contains(string(got.Error), "at most") {
 			t.Errorf("a huge result: %s", got.Error)
 		}
+		for _, ttl := range []time.Duration{-1, 0, task.MaxTTL + 1} {
+			if _, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: ttl}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)}); err == nil {
+				t.Errorf("a task with the time to live %v was created", ttl)
+			}
+		}
+		for range 3 {
+			r.create(e, task.Spec{Principal: bob})
+		}
 		var ids []string
 		for range 3 {
 			ids = append(ids, r.create(e, task.Spec{}))
 		}
-		_, err := e.Create(t.Context(), task.Spec{Principal: ann, State: json.RawMessage(`{}`), Call: json.RawMessage(`{}`)})
+		_, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, State: json.RawMessage(`{}`), Call: json.RawMessage(`{}`)})
 		if busy, ok := errors.AsType[*jsonrpc.Error](err); !ok || busy.Code != jsonrpc.Busy {
 			t.Errorf("one task too many: %v", err)
 		}
-		r.create(e, task.Spec{Principal: bob}) // another principal is not concerned
+		short := r.create(e, task.Spec{Principal: "cid", Call: json.RawMessage(`"huge"`)}) // finds a free worker
+		synctest.Wait()
+		if got, err := e.Get(t.Context(), short, "cid"); err != nil || got.Status != mcp.TaskFailed {
+			t.Errorf("the task of another principal is %+v, %v", got, err)
+		}
 		if err := e.Cancel(t.Context(), ids[0], ann); err != nil {
 			t.Fatal(err)
 		}
@@ -645,7 +802,7 @@ func TestStopGivesUpWaitingTasks(t *testing.T) {
 			deadline.Pause(ctx)()
 			<-time.After(time.Minute)
 			if ctx.Err() != nil {
-				return task.Outcome{Again: true}
+				return task.Outcome{NotExecuted: true}
 			}
 			return result("first")
 		}, time.Minute, "first"},
@@ -688,14 +845,14 @@ func TestTaskWithoutAReader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				r.max = 2
+				r.max = 4 // 2 of each principal
 				e := r.replica(run)
 				spec := task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Hour}}
 				lost := r.create(e, spec)
 				<-time.After(time.Minute)
 				r.create(e, spec)
 				refused := func() bool {
-					_, err := e.Create(t.Context(), task.Spec{Principal: ann, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+					_, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
 					failed, ok := errors.AsType[*jsonrpc.Error](err)
 					return ok && failed.Code == jsonrpc.Busy
 				}

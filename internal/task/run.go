@@ -83,7 +83,9 @@ type Outcome struct {
 	// Questions are asked, and the next run gets State.
 	Questions map[string]mcp.InputRequest
 	State     json.RawMessage
-	// Again says that the call was not executed, and that another replica may run it.
+	// NotExecuted says that nothing of the call was executed. Another replica may run it.
+	NotExecuted bool
+	// Again says that the call begins again, at another replica, unless it must not run twice.
 	Again bool
 }
 
@@ -96,7 +98,7 @@ func (r *Run) Report(message string, progress *Progress) {
 	if progress != nil {
 		r.progress = progress
 	}
-	r.look()
+	r.wakeUp()
 }
 
 // reported sets the last progress in the record.
@@ -111,8 +113,8 @@ func (r *Run) reported(rec *record) {
 	}
 }
 
-// look makes the run check whether the task was cancelled.
-func (r *Run) look() {
+// wakeUp makes the run store its progress, and check whether the task was cancelled.
+func (r *Run) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -232,7 +234,7 @@ func (e *Engine) work(pulled *store.Job) {
 func (e *Engine) register(r *Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running[r.ID] = r
+	e.running[r] = struct{}{}
 	if e.stopped {
 		deadline.EndPaused(r.ctx, errStopped)
 	}
@@ -241,9 +243,7 @@ func (e *Engine) register(r *Run) {
 func (e *Engine) unregister(r *Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.running[r.ID] == r {
-		delete(e.running, r.ID)
-	}
+	delete(e.running, r)
 }
 
 func (e *Engine) ack(job *store.Job) {
@@ -290,19 +290,40 @@ func (r *Run) begin(ctx context.Context) (runs bool, err error) {
 		return false, nil
 	}
 	r.until = rec.until()
-	if r.Call, err = e.read(ctx, r.ID, &rec.Call); err != nil {
+	if err := r.read(ctx, rec); err != nil {
+		r.undo()
 		return false, err
 	}
+	return true, nil
+}
+
+// read reads what the call needs.
+func (r *Run) read(ctx context.Context, rec *record) (err error) {
+	e := r.engine
+	if r.Call, err = e.read(ctx, r.ID, &rec.Call); err != nil {
+		return err
+	}
 	if r.State, err = e.read(ctx, r.ID, &rec.State); err != nil {
-		return false, err
+		return err
 	}
 	r.Answers = make(map[string]json.RawMessage, len(rec.Answers))
 	for key, answer := range rec.Answers {
 		if r.Answers[key], err = e.read(ctx, r.ID, &answer); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, nil
+	return nil
+}
+
+// undo records that the run has not begun, since its call was not executed. A task that must not run twice
+// can then begin again.
+func (r *Run) undo() {
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	_, err := r.update(ctx, func(rec *record) { rec.Started = r.round - 1 })
+	if err != nil && !errors.Is(err, errLost) && !errors.Is(err, ErrUnknown) {
+		r.engine.config.Logger.Warn("it cannot be stored that a task has not begun", "error", err)
+	}
 }
 
 var errNotRestarted = &jsonrpc.Error{
@@ -339,15 +360,22 @@ func (r *Run) keep(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
+// extend extends the lease of the job. It also cancels the run if the task was cancelled, since the message
+// about that may have been lost.
 func (r *Run) extend(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
 	if err := r.engine.config.Store.Extend(ctx, r.job); errors.Is(err, store.ErrLost) {
 		r.cancel(errLost)
+		return
+	}
+	if rec, _, err := r.engine.load(ctx, r.ID); err == nil && rec.Cancelled {
+		r.cancel(ErrCancelled)
 	}
 }
 
-// store stores the progress, and cancels the run if the task was cancelled.
+// store stores the progress, and cancels the run if the task was cancelled. After an error of the store, it is
+// called again.
 func (r *Run) store(ctx context.Context) {
 	r.mu.Lock()
 	unsaved := r.unsaved
@@ -360,7 +388,10 @@ func (r *Run) store(ctx context.Context) {
 	case errors.Is(err, errLost):
 		r.cancel(errLost)
 	case err != nil:
-		return // the next progress is stored again
+		r.mu.Lock()
+		r.unsaved = r.unsaved || unsaved
+		r.mu.Unlock()
+		r.wakeUp() // it is tried again
 	case rec.Cancelled:
 		r.cancel(ErrCancelled)
 	case unsaved:
@@ -375,6 +406,10 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 	switch {
 	case errors.Is(cause, errLost):
 		return // the job is that of another worker
+	case outcome.NotExecuted:
+		r.undo()
+		e.nak(r.job, 0)
+		return
 	case outcome.Again, errors.Is(cause, errNotSaved), errors.Is(cause, errStopped) && incomplete:
 		e.nak(r.job, 0)
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -33,7 +34,7 @@ func BenchmarkStart(b *testing.B, shared store.Store) {
 	})
 	delays := make([]time.Duration, 0, b.N)
 	for b.Loop() {
-		created, err := engine.Create(b.Context(), task.Spec{Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+		created, err := engine.Create(b.Context(), task.Spec{TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
 		queued := time.Now()
 		if err != nil {
 			b.Fatal(err)
