@@ -22,21 +22,18 @@ const sessionVerb = "session"
 // sessionVerbs are the verbs that behave differently in a session.
 var sessionVerbs = map[string]*verb{"watch": {"watch [URI…]", 0, -1, watchOn}, "wait": {"wait", 0, 0, wait}}
 
-// converse runs the typed verbs in one session. It prints the error of a verb and goes on. Its own error
-// is the exit status of the first verb that failed.
+// converse runs the typed verbs in one session. It prints the error of a verb and goes on.
 func (c *command) converse(ctx context.Context, i *inspection, typed *lines) error {
-	var first error
 	for {
 		line, err := typed.ask(ctx, "$ ")
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
-			return first
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := c.line(ctx, i, words(line)); err != nil {
+		if err := c.line(ctx, i, words(line)); err != nil && !errors.As(err, new(exitStatus)) {
 			printError(typed.out, err)
-			first = cmp.Or(first, error(statusOf(err)))
 		}
 	}
 }
