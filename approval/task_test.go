@@ -437,7 +437,7 @@ type background struct{ *exchange }
 
 func (background) TaskID() string { return "task" }
 
-// A task whose replica was killed while the tool ran begins again. The tool does not run again, whether the
+// If a replica is killed while a tool runs, the task of the call begins again. The tool does not run again, whether the
 // approver has answered or the approval was remembered.
 func TestExecutedTaskIsNotRepeated(t *testing.T) {
 	person := says(yesFor(time.Hour), nil)

@@ -40,7 +40,7 @@ func (c *taskClient) legacyResult(tool string, opts *client.Options) (json.RawMe
 	return legacy.session.Call(c.t.Context(), mcp.MethodTasksResult, json.RawMessage(fmt.Sprintf(`{"taskId":%q}`, created.Task.TaskID)), nil)
 }
 
-// addRemoteTask adds a tool whose tasks another server keeps. get returns the status and further members of
+// addRemoteTask adds a tool with tasks that another server keeps. get returns the status and further members of
 // the task, for each request for its state.
 func (c *taskClient) addRemoteTask(tool string, get func(gets int) (status, more string)) {
 	state := func(status, more string) mcp.Raw {

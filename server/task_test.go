@@ -528,7 +528,7 @@ func TestShutdownGivesUpWaitingTasks(t *testing.T) {
 	}
 }
 
-// A server whose tools and guards may create tasks runs no goroutines for them before there is one. It
+// A server runs no goroutines for tasks before there is one, although its tools and guards may create them. It
 // needs no Shutdown then.
 func TestNoTasksNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left

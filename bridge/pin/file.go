@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +39,7 @@ func (l *Lock) Reload() error {
 	if l.path == "" {
 		return nil
 	}
-	text, err := readFile(l.path)
+	text, err := atomicfile.Read(l.path, MaxFile)
 	if err != nil {
 		return err
 	}
@@ -85,7 +83,7 @@ func (l *Lock) Save() error {
 
 // checkFile returns ErrFileChanged if the file has changed since it was last read or written.
 func (l *Lock) checkFile() error {
-	text, err := readFile(l.path)
+	text, err := atomicfile.Read(l.path, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if l.onDisk == nil {
 			return nil
@@ -99,22 +97,6 @@ func (l *Lock) checkFile() error {
 		return ErrFileChanged
 	}
 	return nil
-}
-
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > MaxFile {
-		return nil, fmt.Errorf("%s: expected at most %d bytes", path, MaxFile)
-	}
-	return text, nil
 }
 
 // replaceFile replaces a file atomically. It replaces the target of a symbolic link, not the

@@ -33,7 +33,7 @@
 // and at _, - and dots. Case and English inflection do not matter: words are compared by their
 // Snowball stems. A word of a query also finds words that begin with it, such as configuration
 // for config. Stop words such as "the" count only in a query without other words. Tools of equal
-// rank keep the order of the list. A tool whose name is the query comes first. A query without
+// rank keep the order of the list. A tool with the query as its name comes first. A query without
 // words finds all tools. The page docs/search.md has measurements.
 //
 // # Guarantees

@@ -18,7 +18,7 @@
 // [SubscribeOptions].Cursor after a restart. One Receiver serves the subscriptions of all sessions
 // and servers, with one URL or several.
 //
-// A program whose subscriptions are made elsewhere, for example in another process, uses
+// A program that does not subscribe itself, for example because another process does, uses
 // [Receiver.Register]. [Registration.Secret] is the secret for events/subscribe, and
 // [Registration.Bind] gets the id of its result.
 //

@@ -106,6 +106,9 @@ func TestKills(t *testing.T) {
 func redisServer(t *testing.T) string {
 	binary := os.Getenv("DOVETAIL_REDIS_SERVER")
 	if binary == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal("DOVETAIL_REDIS_SERVER is not set")
+		}
 		t.Skip("DOVETAIL_REDIS_SERVER is not set")
 	}
 	dir, err := os.MkdirTemp("", "redis") // t.TempDir is too long for a socket

@@ -3,6 +3,8 @@ package atomicfile
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +14,23 @@ import (
 
 // defaultPerm is the mode of a new file for perm 0, before the umask.
 const defaultPerm fs.FileMode = 0o644
+
+// Read returns the content of the file at path. The error says so if the file is longer than limit bytes.
+func Read(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: expected at most %d bytes", path, limit)
+	}
+	return data, nil
+}
 
 // Write replaces the file at path, or creates it. Its directory must exist. A symbolic link
 // at path is replaced, not followed.

@@ -39,6 +39,19 @@ func TestWrite(t *testing.T) {
 	wantOnly(t, filepath.Dir(path), "file")
 }
 
+func TestReadIsLimited(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := atomicfile.Read(path, 5); err != nil || string(data) != "12345" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	if data, err := atomicfile.Read(path, 4); err == nil || len(data) > 0 {
+		t.Errorf("a longer file is %q, %v", data, err)
+	}
+}
+
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
 	if err := atomicfile.Write(filepath.Join(dir, "missing", "file"), nil, 0); !errors.Is(err, fs.ErrNotExist) {

@@ -237,7 +237,7 @@ func TestWhilePaused(t *testing.T) {
 	}
 }
 
-// EndPaused ends a context whose work waits for a person, now or later, and no other one.
+// EndPaused ends the context of work that waits for a person, now or later, and no other one.
 func TestEndPaused(t *testing.T) {
 	errStop := errors.New("stop")
 	for name, test := range map[string]struct {

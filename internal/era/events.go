@@ -45,7 +45,7 @@ func (b *binding) stream(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 		return fmt.Errorf("%w: %v", mayNotAsk(req.Method), question)
 	}
 	if err != nil && context.Cause(ctx) != errInputEnded {
-		return errorFor(caller.Version, err)
+		return ErrorFor(caller.Version, err)
 	}
 	return b.server.writeModern(req.Method, caller.Version, mcp.Raw(`{"_meta":`+string(subscriptionTag(req.ID))+`}`), reply)
 }

@@ -145,7 +145,7 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		b.legacy.subscribe.Store(resources.Subscribe)
 	}
 	if err := b.watchLists(req, caller, &description.Capabilities); err != nil {
-		return errorFor(version, err)
+		return ErrorFor(version, err)
 	}
 	b.begin(caller)
 	return b.server.writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
@@ -277,7 +277,7 @@ func (b *binding) subscribe(ctx context.Context, req *jsonrpc.Request, caller *m
 	}
 	if err != nil {
 		b.legacy.remove(uri, w)
-		return errorFor(caller.Version, err)
+		return ErrorFor(caller.Version, err)
 	}
 	if !b.legacy.start(uri, w, stop) || b.link.Input.Err() != nil { // a watch that starts after the end of the session would not be stopped
 		b.legacy.remove(uri, w)
@@ -433,7 +433,7 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 			result, err = b.server.asTask(ctx, c, result)
 		}
 		if err != nil {
-			return errorFor(caller.Version, err)
+			return ErrorFor(caller.Version, err)
 		}
 		if task, ok := result.(*mcp.Task); ok {
 			return writeLegacyTask(task, reply)

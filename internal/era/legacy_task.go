@@ -80,7 +80,7 @@ func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *m
 	return true, nil
 }
 
-// asTask returns a task for the result of a call whose client waits for one: the task that another server
+// asTask returns a task for the result of a call if the client waits for one: the task that another server
 // keeps, or one that returns the result. A tool or its server may decide against a task, but the client does
 // not read a result that is none. The error says that the call was executed.
 func (s *Server) asTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
@@ -142,7 +142,7 @@ func (b *binding) handleLegacyTask(ctx context.Context, from jsonrpc.Peer, req *
 	t := &taskClient{server: b.server, from: from, req: req, caller: withTasks(caller)}
 	task, err := t.get(ctx)
 	if err != nil {
-		return errorFor(caller.Version, err)
+		return ErrorFor(caller.Version, err)
 	}
 	switch req.Method {
 	case mcp.MethodTasksResult:
@@ -152,10 +152,10 @@ func (b *binding) handleLegacyTask(ctx context.Context, from jsonrpc.Peer, req *
 			return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task has ended already: it is " + string(task.Status)}
 		}
 		if _, err := t.serve(ctx, mcp.MethodTasksCancel, nil); err != nil {
-			return errorFor(caller.Version, err)
+			return ErrorFor(caller.Version, err)
 		}
 		if task, err = t.get(ctx); err != nil {
-			return errorFor(caller.Version, err)
+			return ErrorFor(caller.Version, err)
 		}
 	}
 	encoded, err := encodeLegacyTask(task)
@@ -289,7 +289,7 @@ func (t *taskClient) writeResult(task *mcp.Task, reply *jsonrpc.Reply) error {
 		if err := json.Unmarshal(task.Error, failure); err != nil {
 			return err
 		}
-		return errorFor(t.caller.Version, failure)
+		return ErrorFor(t.caller.Version, failure)
 	case mcp.TaskCancelled:
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task was cancelled"}
 	}

@@ -51,7 +51,7 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		result, err = b.server.becomeTask(ctx, c, *question.Task)
 	}
 	if err != nil {
-		return errorFor(caller.Version, err)
+		return ErrorFor(caller.Version, err)
 	}
 	if task, ok := result.(*mcp.Task); ok && req.Method == mcp.MethodToolsCall {
 		return b.server.writeTask(task, caller.Version, reply)
@@ -379,7 +379,7 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	}
 	call := mcp.NewCall(req, caller, nil)
 	if filter, s.stop, err = b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
-		return nil, errorFor(caller.Version, err)
+		return nil, ErrorFor(caller.Version, err)
 	}
 	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsListenParams{Notifications: filter, Meta: s.tag}); err != nil {
 		s.stop()

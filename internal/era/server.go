@@ -212,8 +212,8 @@ func (b *binding) AcceptBatch(batch []jsonrpc.Message) error {
 	return nil
 }
 
-// errorFor returns an error of the core with the code of the caller's version.
-func errorFor(version mcp.Version, err error) error {
+// ErrorFor returns an error of the core with the code of the caller's version.
+func ErrorFor(version mcp.Version, err error) error {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
 		return err

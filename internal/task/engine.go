@@ -151,7 +151,7 @@ type Spec struct {
 }
 
 // Create stores a task and adds its first job. When it returns, the task can be found at every replica. A
-// task whose client does not get the id, since the client has left, is like any other: it ends at its time
+// task is like any other if its client does not get the id, since the client has left: it ends at its time
 // to live at the latest, and counts among the tasks of its principal until then.
 // The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the principal has too many
 // tasks, or that of the store.

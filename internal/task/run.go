@@ -43,7 +43,7 @@ const (
 	minExtend = 100 * time.Millisecond
 	// retryDelay is when a job is delivered again that could not be done because of the store.
 	retryDelay = time.Second
-	// maxRetryDelay bounds the growing delay of a job whose task this replica cannot open.
+	// maxRetryDelay bounds the growing delay of a job if this replica cannot open its task.
 	maxRetryDelay = time.Minute
 	// unlimited is the timeout of a deadline that does not end a run.
 	unlimited = time.Duration(math.MaxInt64)

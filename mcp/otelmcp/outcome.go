@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -95,14 +96,13 @@ func serverOutcome(call *mcp.Call, err error) outcome {
 		return outcome{class: toolError}
 	}
 	if refused, ok := errors.AsType[*server.RefusedError](err); ok && refused.Hidden {
-		return outcome{code: codeFor(call.Caller.Version, hiddenCode(call))}
+		err = &jsonrpc.Error{Code: hiddenCode(call)}
 	}
-	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		code := codeFor(call.Caller.Version, answer.Code)
-		if isFaultOfClient(code) {
-			return outcome{code: code}
+	if answer, ok := errors.AsType[*jsonrpc.Error](era.ErrorFor(call.Caller.Version, err)); ok {
+		if isFaultOfClient(answer.Code) {
+			return outcome{code: answer.Code}
 		}
-		return outcome{code, strconv.Itoa(int(code)), cut(answer.Message, maxText)}
+		return outcome{answer.Code, strconv.Itoa(int(answer.Code)), cut(answer.Message, maxText)}
 	}
 	if errors.Is(err, context.Canceled) { // the client no longer waits for an answer
 		return outcome{class: classOf(err)}
@@ -132,17 +132,6 @@ func hiddenCode(call *mcp.Call) jsonrpc.Code {
 		return mcp.CodeResourceNotFound
 	}
 	return jsonrpc.InvalidParams
-}
-
-// codeFor returns the code that a client of a version gets.
-func codeFor(version mcp.Version, code jsonrpc.Code) jsonrpc.Code {
-	switch {
-	case version.Modern() && code == mcp.CodeResourceNotFound:
-		return jsonrpc.InvalidParams
-	case !version.Modern() && code == mcp.CodeMissingClientCapability:
-		return jsonrpc.InvalidRequest
-	}
-	return code
 }
 
 // isFaultOfClient reports whether a code is no error of the server by the conventions.

@@ -583,7 +583,7 @@ func firstDifference(a, b []string) string {
 	return "none"
 }
 
-// An event whose receiver is down for ten minutes is delivered, with the events after it, from stores with
+// If a receiver is down for ten minutes, its event is delivered, with the events after it, from stores with
 // default limits.
 func TestReceiverIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

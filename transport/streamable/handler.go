@@ -66,7 +66,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	}
 	if e.store == nil {
 		if e.memory, err = store.NewMemory(&store.MemoryOptions{
-			Limits: store.Limits{LogBytes: ownLogBytes},
+			Limits: store.Limits{LogBytes: ownLogBytes, LogAge: ownLogAge, LogEntries: ownLogEntries},
 			Bytes:  math.MaxInt64, // Options.Limits bounds the sessions
 		}); err != nil {
 			panic("streamable.Handler: " + err.Error())

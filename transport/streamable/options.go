@@ -26,8 +26,11 @@ const (
 	// leaseTTL is how long the lease of a replica lasts. A replica that cannot reach the store for
 	// longer is considered dead.
 	leaseTTL = 6 * time.Second
-	// ownLogBytes bounds the events of an endpoint whose server has no store.
-	ownLogBytes = 10 << 20
+	// These bound the events of an endpoint without a shared store in bytes, age and number for each
+	// stream. Clients reconnect within seconds.
+	ownLogBytes   = 10 << 20
+	ownLogAge     = 5 * time.Minute
+	ownLogEntries = 1000
 	// maxEntryBuffer is the largest memory for entries that a stream keeps.
 	maxEntryBuffer = 64 << 10
 	// minContentLength is the length in bytes from which net/http sends a body in chunks

@@ -79,7 +79,7 @@ func (st *stream) Write(_ context.Context, msg []byte) error {
 	case st.send(entryMessage, msg):
 	case isCall(msg):
 		return errNoStream
-	case st == st.session.unsolicited && len(msg) <= maxDrop:
+	case st == st.session.unsolicited && st.session.endpoint.sessions.shared && len(msg) <= maxDrop:
 		st.dropped = append(st.dropped[max(0, len(st.dropped)-maxDrops+1):], drop{bytes.Clone(msg), time.Now()})
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -19,11 +18,12 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/clients"
 	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/internal/atomicfile"
 )
 
 var addCommand = &subcommand{
 	name: "add", args: "[FLAGS] NAME URL, or add [FLAGS] NAME -- COMMAND [ARG…]", short: "add a server to the configuration files of clients",
-	long: `Adds to each client whose file exists, or to those of -client. No other byte of a file changes:
+	long: `Adds to each client that has a file, or to those of -client. No other byte of a file changes:
 comments, order and white space stay. The content before is kept in FILE.bak.`,
 	run: runAdd,
 }
@@ -119,7 +119,7 @@ func (c *choice) files() (*clients.System, []*configured, error) {
 		if path == "" {
 			continue
 		}
-		text, err := readSettings(path)
+		text, err := atomicfile.Read(path, maxSettings)
 		if errors.Is(err, fs.ErrNotExist) && at < 0 {
 			continue
 		}
@@ -138,19 +138,6 @@ func (c *choice) files() (*clients.System, []*configured, error) {
 
 // maxSettings is the length of the longest file of a client, in bytes.
 const maxSettings = 8 << 20
-
-func readSettings(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
-	if err == nil && len(text) > maxSettings {
-		err = fmt.Errorf("%s is longer than %d bytes", path, maxSettings)
-	}
-	return text, err
-}
 
 func runAdd(_ context.Context, env *environment, sub *subcommand, line []string) error {
 	var c choice
@@ -261,7 +248,7 @@ func replaceFile(path string, before, after []byte) error {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
-		current, err := readSettings(path)
+		current, err := atomicfile.Read(path, maxSettings)
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func runServe(ctx context.Context, env *environment, sub *subcommand, line []str
 	flags.StringVar(&o.http, "http", "", "the `address` to serve HTTP at, such as 127.0.0.1:8900; port 0 takes a free one")
 	flags.StringVar(&o.policy, "policy", "", "the policy `file`")
 	flags.StringVar(&o.approve, "approve", "", "how calls are approved: "+strings.Join(approveModes, ", ")+" (default page with -policy or -launch; otherwise no call needs approval)")
-	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers whose tool annotations are believed; * for all")
+	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers that are trusted to annotate their tools; * for all")
 	flags.DurationVar(&o.expiry, "expiry", approval.DefaultExpiry, "how long a call waits for approval")
 	flags.DurationVar(&o.remember, "remember", 0, "the longest time for which a yes on the page may be remembered; 0 allows none")
 	flags.StringVar(&o.token, "token", "", "the bearer token of HTTP clients, at least 16 characters; by default it is random and printed")

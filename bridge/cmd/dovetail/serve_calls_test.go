@@ -251,7 +251,7 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 		{[]string{"-policy", broken}, "broken.json"},
 		{[]string{"-policy", p.path("nowhere")}, "nowhere"},
 		{[]string{"-config", broken}, "broken.json"},
-		{[]string{"-approve", "nobody"}, "expected one of page"},
+		{[]string{"-approve", "robot"}, "expected one of page"},
 		{[]string{"-token", "short"}, "16"},
 		{[]string{"-token", "sixteen-characters", "-open"}, "-open"},
 		{[]string{"-open", "-http", "0.0.0.0:0"}, "127.0.0.1"},

@@ -10,10 +10,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/atomicfile"
 )
 
 const (
@@ -133,17 +134,9 @@ type step struct {
 
 // Load reads a file.
 func Load(path string) (*Transcript, error) {
-	file, err := os.Open(path)
+	text, err := atomicfile.Read(path, MaxFile)
 	if err != nil {
 		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > MaxFile {
-		return nil, fmt.Errorf("%s is longer than %d bytes", path, MaxFile)
 	}
 	t, err := Parse(text)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// newServer returns a server whose tool greet reports progress and asks for a name.
+// newServer returns a server with a tool, greet, that reports progress and asks for a name.
 func newServer(greeting string) *server.Server {
 	s := server.New(mcp.Implementation{Name: "greeter", Version: "1"}, nil)
 	server.AddTool(s, server.Tool{Name: "greet"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
@@ -59,7 +59,7 @@ func use(t *testing.T, dialer transport.Dialer, era client.Era) (greeting string
 	return result.Text(), progress
 }
 
-// recording returns a dialer for a server whose messages are recorded.
+// recording returns a dialer for a server, with a recording of the messages.
 func recording(t *testing.T, s *server.Server, recorder *Recorder) transport.Dialer {
 	endpoint := streamable.Handler(s, nil)
 	web := httptest.NewServer(endpoint)
