@@ -226,6 +226,24 @@ func TestOtherMethods(t *testing.T) {
 	})
 }
 
+// TestCodeOfVersion checks that a server reports the code that its client gets, which depends on the version.
+func TestCodeOfVersion(t *testing.T) {
+	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
+		c := newCollector()
+		s := newShop(c.observe(&server.Options{}))
+		server.AddTool(s, server.Tool{Name: "bake", Task: server.TaskRequired}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+		session := servertest.Connect(t, s, &servertest.Options{Mode: mode, Client: client.Options{Tasks: client.TasksOff}})
+		refused, ok := errors.AsType[*jsonrpc.Error](callTool("bake")(t.Context(), session))
+		if !ok {
+			t.Fatal("a client without tasks is not refused")
+		}
+		want := fmt.Sprintf("rpc.response.status_code=%d", refused.Code)
+		if got := texts(c.one(t, trace.SpanKindServer, "tools/call bake").Attributes()); !strings.Contains(got, want) {
+			t.Errorf("the client got %v, and the span has %s", refused, got)
+		}
+	})
+}
+
 // TestQuestions checks that a call that asks is one span of the client, and one of the server for each
 // run, without errors.
 func TestQuestions(t *testing.T) {
