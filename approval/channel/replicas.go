@@ -214,17 +214,22 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 	conn.show(o)
 }
 
-// withdrawShared withdraws a request after its record has changed.
+// withdrawShared withdraws a request after its record has changed. It holds the lock throughout, so
+// that showDecision finds the request in pending or in unclear.
 func (c *Channel) withdrawShared(conn *connection, o *pendingRequest, found *record) {
 	var d *decision
 	if found != nil && found.ID == o.id {
 		d = found.Decision
 	}
-	if !c.withdraw(conn.pending, o, d) || d != nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !conn.pending.remove(o) {
+		return
+	}
+	o.notify(d, nil)
+	if d != nil {
+		return
+	}
 	conn.unclear = append(conn.unclear, o.id)
 	if extra := len(conn.unclear) - maxUnclear; extra > 0 {
 		conn.unclear = conn.unclear[extra:]
