@@ -21,20 +21,20 @@ import (
 	"github.com/dovetail-go/dovetail/internal/atomicfile"
 )
 
-var addCommand = &subcommand{
+var addCommand = &command{
 	name: "add", args: "[FLAGS] NAME URL, or add [FLAGS] NAME -- COMMAND [ARG…]", short: "add a server to the configuration files of clients",
 	long: `Adds to each client that has a file, or to those of -client. No other byte of a file changes:
 comments, order and white space stay. The content before is kept in FILE.bak.`,
 	run: runAdd,
 }
 
-var removeCommand = &subcommand{
+var removeCommand = &command{
 	name: "remove", args: "[FLAGS] NAME", short: "remove a server from the configuration files of clients",
 	long: "Removes from each client that has the server, or from those of -client. The content before is kept in FILE.bak.",
 	run:  runRemove,
 }
 
-var listCommand = &subcommand{
+var listCommand = &command{
 	name: "list", args: "[FLAGS]", short: "list the servers in the configuration files of clients",
 	run: runList,
 }
@@ -139,7 +139,7 @@ func (c *choice) files() (*clients.System, []*configured, error) {
 // maxSettings is the length of the longest file of a client, in bytes.
 const maxSettings = 8 << 20
 
-func runAdd(_ context.Context, env *environment, sub *subcommand, line []string) error {
+func runAdd(_ context.Context, env *environment, sub *command, line []string) error {
 	var c choice
 	var server clients.Server
 	var headers headers
@@ -187,7 +187,7 @@ func runAdd(_ context.Context, env *environment, sub *subcommand, line []string)
 	})
 }
 
-func runRemove(_ context.Context, env *environment, sub *subcommand, line []string) error {
+func runRemove(_ context.Context, env *environment, sub *command, line []string) error {
 	var c choice
 	flags := newFlags(sub, env.stderr)
 	c.flags(flags.FlagSet, true)
@@ -346,7 +346,7 @@ func (f *configured) servers() (*config.File, error) {
 	return config.Parse(common, f.path)
 }
 
-func runList(_ context.Context, env *environment, sub *subcommand, line []string) error {
+func runList(_ context.Context, env *environment, sub *command, line []string) error {
 	var c choice
 	asJSON := false
 	flags := newFlags(sub, env.stderr)

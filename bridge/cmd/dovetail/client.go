@@ -22,8 +22,8 @@ With -config and no TARGET, all servers of the file are one server, and a tool i
 ALIAS__TOOL.`
 
 // clientCommands are the commands that open a session with a server.
-func clientCommands() []*subcommand {
-	list := []*subcommand{
+func clientCommands() []*command {
+	list := []*command{
 		{name: "info", args: "[FLAGS] TARGET", short: "print name, version and capabilities of a server"},
 		{name: "tools", args: "[FLAGS] TARGET", short: "list the tools of a server"},
 		{name: "resources", args: "[FLAGS] TARGET", short: "list the resources of a server"},
@@ -39,7 +39,7 @@ func clientCommands() []*subcommand {
 		{name: "ping", args: "[FLAGS] TARGET", short: "check that a server answers, and how fast"},
 		{
 			name: sessionVerb, args: "[FLAGS] TARGET", short: "read these commands from standard input, one per line, in one session",
-			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status is that of the first command that\nfailed.",
+			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status does not depend on\nthat of a line.",
 		},
 		{name: logoutVerb, args: "URL", short: "delete the token of an earlier -login, and revoke it"},
 	}
@@ -49,15 +49,15 @@ func clientCommands() []*subcommand {
 On a terminal the output is for people. Elsewhere, or with -json, it is one JSON document: the
 result as the server sent it, with all pages of a list in one, or for watch one line per change.
 The user answers questions of the server at the terminal. Without a terminal they are declined.`
-		c.run = func(ctx context.Context, env *environment, c *subcommand, line []string) error {
+		c.run = func(ctx context.Context, env *environment, c *command, line []string) error {
 			return runClient(ctx, env, c.name, line)
 		}
 	}
 	return list
 }
 
-// A command is a parsed command line of a command that opens a session.
-type command struct {
+// An invocation is a parsed command line of a command that opens a session.
+type invocation struct {
 	verb    string
 	args    []string
 	target  target
@@ -111,7 +111,7 @@ func (f *timeoutFlag) Set(text string) error {
 }
 
 // targetFlags defines the flags of commands with a target.
-func (c *command) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
+func (c *invocation) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.Var(eraFlag{&c.era}, "era", "`protocol` to use: modern is from version 2026-07-28 on, legacy before it, auto finds out")
 	c.timeout = timeout
 	flags.Var((*timeoutFlag)(&c.timeout), "timeout", "bound on the command, in a session on each line, as a `duration`")
@@ -125,12 +125,12 @@ func (c *command) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.BoolVar(&c.target.project, "project", false, "find the server in the clients' files of the current folder, not those of the user")
 }
 
-func parseClient(name string, line []string, env *environment) (*command, error) {
-	sub := &subcommand{name: "COMMAND", args: "[FLAGS] TARGET …", short: "a command that uses a server"}
+func parseClient(name string, line []string, env *environment) (*invocation, error) {
+	sub := &command{name: "COMMAND", args: "[FLAGS] TARGET …", short: "a command that uses a server"}
 	if name != "" {
 		sub = commands()[name]
 	}
-	c := &command{}
+	c := &invocation{}
 	flags := newFlags(sub, env.stderr)
 	c.targetFlags(flags.FlagSet, time.Minute)
 	flags.BoolVar(&c.asJSON, "json", false, "print JSON also on a terminal")
@@ -199,7 +199,7 @@ func runClient(ctx context.Context, env *environment, name string, line []string
 }
 
 // withSession opens a session with the target and calls use.
-func (c *command) withSession(ctx context.Context, env *environment, p *person, use func(context.Context, *inspection) error) error {
+func (c *invocation) withSession(ctx context.Context, env *environment, p *person, use func(context.Context, *inspection) error) error {
 	if err := c.target.logIn(ctx, env.stderr); err != nil { // before the timeout starts: the user may take long
 		return err
 	}
@@ -231,7 +231,7 @@ func (c *command) withSession(ctx context.Context, env *environment, p *person, 
 }
 
 // dialer returns a dialer for the target: one server, or the servers of a file.
-func (c *command) dialer(ctx context.Context, stderr io.Writer) (transport.Dialer, *servers, error) {
+func (c *invocation) dialer(ctx context.Context, stderr io.Writer) (transport.Dialer, *servers, error) {
 	if c.target.isOne() {
 		dialer, err := c.target.dialer(ctx, c, stderr)
 		return dialer, nil, err
@@ -244,7 +244,7 @@ func (c *command) dialer(ctx context.Context, stderr io.Writer) (transport.Diale
 }
 
 // traces returns what is called for each message to and from the target, or nil.
-func (c *command) traces(stderr io.Writer) func(sent bool, frame []byte) {
+func (c *invocation) traces(stderr io.Writer) func(sent bool, frame []byte) {
 	if !c.verbose {
 		return c.trace
 	}

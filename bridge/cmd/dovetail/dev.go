@@ -25,7 +25,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-var devCommand = &subcommand{
+var devCommand = &command{
 	name: "dev", args: "[FLAGS] -- COMMAND [ARG…]", short: "serve a server, and restart it when its source changes",
 	long: `The client keeps its session and is notified of changed lists. go run is replaced by go build: if
 the build fails, or the new program does not start, the old one keeps running. go run with -exec or
@@ -41,7 +41,7 @@ type devOptions struct {
 	command          []string
 }
 
-func runDev(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+func runDev(ctx context.Context, env *environment, sub *command, line []string) error {
 	o := &devOptions{}
 	flags := newFlags(sub, env.stderr)
 	flags.StringVar(&o.watch, "watch", "", "the `folder` with the source (default the current one, or that of -C of go run)")

@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-var doctorCommand = &subcommand{
+var doctorCommand = &command{
 	name: "doctor", args: "[FLAGS] TARGET", short: "check a server: versions, capabilities, login, headers, timing and schemas",
 	long: `Each finding says what to do. No tool is called. The exit status is 2 if there is a problem; advice
 does not change it.
@@ -46,7 +46,7 @@ type finding struct {
 
 // A doctor collects findings.
 type doctor struct {
-	c        *command
+	c        *invocation
 	env      *environment
 	findings []finding
 }
@@ -60,8 +60,8 @@ func (d *doctor) add(l level, check, do, format string, args ...any) {
 	}
 }
 
-func runDoctor(ctx context.Context, env *environment, sub *subcommand, line []string) error {
-	c := &command{}
+func runDoctor(ctx context.Context, env *environment, sub *command, line []string) error {
+	c := &invocation{}
 	asJSON := false
 	flags := newFlags(sub, env.stderr)
 	c.targetFlags(flags.FlagSet, time.Minute)

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 )
 
-var genCommand = &subcommand{
+var genCommand = &command{
 	name: "gen", args: "[FLAGS] TARGET", short: "write a Go package with a typed client for the tools and prompts of a server",
 	long: `Each tool becomes a method with a struct of arguments, and of results if the tool has an output
 schema. Each prompt becomes a method. The package imports github.com/dovetail-go/dovetail/client.
@@ -19,8 +19,8 @@ schema. Each prompt becomes a method. The package imports github.com/dovetail-go
 	run: runGen,
 }
 
-func runGen(ctx context.Context, env *environment, sub *subcommand, line []string) error {
-	c := &command{}
+func runGen(ctx context.Context, env *environment, sub *command, line []string) error {
+	c := &invocation{}
 	var name, out string
 	check := false
 	flags := newFlags(sub, env.stderr)

@@ -107,33 +107,33 @@ type environment struct {
 	raw      io.Writer // standard output as it is
 }
 
-// A subcommand is a command of the program.
-type subcommand struct {
+// A command is one of those that dovetail help lists.
+type command struct {
 	name  string
 	args  string // what follows the name
 	short string // one line
 	long  string // the rest of the help
-	run   func(ctx context.Context, env *environment, c *subcommand, line []string) error
+	run   func(ctx context.Context, env *environment, c *command, line []string) error
 }
 
 // A group is a heading of the help.
 type group struct {
 	title    string
-	commands []*subcommand
+	commands []*command
 }
 
 func groups() []group {
 	return []group{
 		{"Use a server", clientCommands()},
-		{"Offer servers", []*subcommand{serveCommand, relayCommand, addCommand, removeCommand, listCommand}},
-		{"Develop a server", []*subcommand{devCommand, doctorCommand, recordCommand, replayCommand, genCommand, packCommand}},
-		{"Keep watch", []*subcommand{pinsCommand, journalCommand}},
+		{"Offer servers", []*command{serveCommand, relayCommand, addCommand, removeCommand, listCommand}},
+		{"Develop a server", []*command{devCommand, doctorCommand, recordCommand, replayCommand, genCommand, packCommand}},
+		{"Keep watch", []*command{pinsCommand, journalCommand}},
 	}
 }
 
 // commands returns all commands by name.
-func commands() map[string]*subcommand {
-	all := make(map[string]*subcommand)
+func commands() map[string]*command {
+	all := make(map[string]*command)
 	for _, g := range groups() {
 		for _, c := range g.commands {
 			all[c.name] = c
@@ -214,11 +214,11 @@ dovetail help COMMAND explains a command. dovetail version prints the version.
 // A flagSet parses the flags of a command. They may come before, between and after arguments.
 type flagSet struct {
 	*flag.FlagSet
-	command *subcommand
+	command *command
 	out     io.Writer
 }
 
-func newFlags(c *subcommand, out io.Writer) *flagSet {
+func newFlags(c *command, out io.Writer) *flagSet {
 	f := &flagSet{flag.NewFlagSet(c.name, flag.ContinueOnError), c, out}
 	f.SetOutput(io.Discard) // parse returns the error
 	return f

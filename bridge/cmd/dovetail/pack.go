@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/server/describe"
 )
 
-var packCommand = &subcommand{
+var packCommand = &command{
 	name: "pack", args: "[FLAGS] -name NAME [TARGET]", short: "write the bundle, the server.json and the server card of a server",
 	long: `The server is started to read its version, tools and prompts. With -build, the Go package is built
 for Linux, macOS and Windows, and the folder of -o gets a bundle (.mcpb) for desktop applications.
@@ -34,8 +34,8 @@ type packOptions struct {
 	urls, packages            paths
 }
 
-func runPack(ctx context.Context, env *environment, sub *subcommand, line []string) error {
-	c := &command{}
+func runPack(ctx context.Context, env *environment, sub *command, line []string) error {
+	c := &invocation{}
 	o := &packOptions{}
 	flags := newFlags(sub, env.stderr)
 	c.targetFlags(flags.FlagSet, 5*time.Minute)

@@ -19,7 +19,7 @@ const maxChanges = 1024
 
 // options returns the options of the session. The user answers questions, and changes go to
 // the channel.
-func (c *command) options(changes chan<- []byte, p *person, stderr io.Writer) *client.Options {
+func (c *invocation) options(changes chan<- []byte, p *person, stderr io.Writer) *client.Options {
 	logs := peertext.NewWriter(stderr, "log", nil)
 	opts := &client.Options{
 		Info: mcp.Implementation{Name: "dovetail", Version: version()},

@@ -21,7 +21,7 @@ import (
 // the bridge.
 const pinnedAlias = "all"
 
-var pinsCommand = &subcommand{
+var pinsCommand = &command{
 	name: "pins", args: "[FLAGS] list, or pins [FLAGS] accept [TOOL…]", short: "accept the tools that dovetail serve -lock may offer",
 	long: `list starts the servers of the configuration file, and prints the tools that are new or have
 changed since they were accepted. The exit status is 2 if there are any, and otherwise 4 if a server
@@ -38,7 +38,7 @@ func loadLock(path string) (*pin.Lock, error) {
 	return lock, err
 }
 
-func runPins(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+func runPins(ctx context.Context, env *environment, sub *command, line []string) error {
 	var path, lockPath string
 	var all, asJSON bool
 	timeout := time.Minute
@@ -83,7 +83,7 @@ func runPins(ctx context.Context, env *environment, sub *subcommand, line []stri
 // pendingTools starts the servers and returns the tools that are not as pinned. missing are the
 // aliases of servers that did not start.
 func pendingTools(ctx context.Context, env *environment, path string, lock *pin.Lock, timeout time.Duration) (pending []pin.Pending, missing []string, err error) {
-	c := &command{target: target{config: path}, timeout: timeout}
+	c := &invocation{target: target{config: path}, timeout: timeout}
 	configs, err := c.configs(ctx, env.stderr, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
@@ -158,12 +158,12 @@ func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 	return nil
 }
 
-var journalCommand = &subcommand{
+var journalCommand = &command{
 	name: "journal", args: "verify FILE", short: "verify a journal of approvals",
 	long: `Checks that no entry was changed or removed, and that each execution follows an approval. The
 printed digest, kept elsewhere, proves later that the entries until now have not changed. The exit
 status is 2 if the journal is broken.`,
-	run: func(_ context.Context, env *environment, sub *subcommand, line []string) error {
+	run: func(_ context.Context, env *environment, sub *command, line []string) error {
 		flags := newFlags(sub, env.stderr)
 		args, command, err := flags.parse(line)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-var recordCommand = &subcommand{
+var recordCommand = &command{
 	name: "record", args: "[FLAGS] FILE TARGET", short: "relay a server on standard input and output, and record the session",
 	long: `The transcript has one message on each line, secrets included. It replaces an older one in FILE. Use it in a client's configuration in
 place of the server, or record one command with: dovetail call -record FILE TARGET …
@@ -20,8 +20,8 @@ place of the server, or record one command with: dovetail call -record FILE TARG
 	run: runRecord,
 }
 
-func runRecord(ctx context.Context, env *environment, sub *subcommand, line []string) error {
-	c := &command{}
+func runRecord(ctx context.Context, env *environment, sub *command, line []string) error {
+	c := &invocation{}
 	flags := newFlags(sub, env.stderr)
 	c.targetFlags(flags.FlagSet, 30*time.Second)
 	args, child, err := flags.parse(line)
@@ -62,7 +62,7 @@ func (r *recorder) close(stderr io.Writer) {
 	}
 }
 
-var replayCommand = &subcommand{
+var replayCommand = &command{
 	name: "replay", args: "[FLAGS] FILE [TARGET]", short: "replay a transcript as a server, or against a server",
 	long: `Without TARGET, it is a server on standard input and output that answers as the recorded one did. A
 request is recognized by its method and params. With TARGET, it sends the recorded requests to that
@@ -81,8 +81,8 @@ func (p *paths) Set(text string) error {
 	return nil
 }
 
-func runReplay(ctx context.Context, env *environment, sub *subcommand, line []string) error {
-	c := &command{}
+func runReplay(ctx context.Context, env *environment, sub *command, line []string) error {
+	c := &invocation{}
 	var ignore paths
 	flags := newFlags(sub, env.stderr)
 	c.targetFlags(flags.FlagSet, time.Minute)

@@ -9,11 +9,11 @@ import (
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-var relayCommand = &subcommand{
+var relayCommand = &command{
 	name: "relay", args: "[FLAGS] TARGET", short: "serve one server, such as one at a URL, on standard input and output",
 	long: "Messages pass unchanged. It is for clients that only start programs.\n" + targetHelp,
-	run: func(ctx context.Context, env *environment, sub *subcommand, line []string) error {
-		c := &command{}
+	run: func(ctx context.Context, env *environment, sub *command, line []string) error {
+		c := &invocation{}
 		flags := newFlags(sub, env.stderr)
 		c.targetFlags(flags.FlagSet, 30*time.Second)
 		args, child, err := flags.parse(line)
@@ -31,7 +31,7 @@ var relayCommand = &subcommand{
 
 // soleTarget logs in, and returns a dialer for the target that all arguments name. The caller closes
 // the servers.
-func (c *command) soleTarget(ctx context.Context, env *environment, flags *flagSet, args, child []string) (transport.Dialer, *servers, error) {
+func (c *invocation) soleTarget(ctx context.Context, env *environment, flags *flagSet, args, child []string) (transport.Dialer, *servers, error) {
 	args, err := c.target.take(args, child)
 	if err != nil {
 		return nil, nil, err
@@ -47,7 +47,7 @@ func (c *command) soleTarget(ctx context.Context, env *environment, flags *flagS
 
 // relay relays the messages of standard input and output to a server. trace is called for each
 // message of the client, and may be nil.
-func (c *command) relay(ctx context.Context, dialer transport.Dialer, trace func(sent bool, frame []byte)) error {
+func (c *invocation) relay(ctx context.Context, dialer transport.Dialer, trace func(sent bool, frame []byte)) error {
 	relay := bridge.Relay(dialer, &bridge.RelayOptions{ConnectTimeout: c.timeout})
 	defer relay.Close()
 	opts := &stdio.ServeOptions{}

@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
-var serveCommand = &subcommand{
+var serveCommand = &command{
 	name: "serve", args: "[FLAGS]", short: "serve all servers of a configuration file as one",
 	long: `Serves standard input and output, or with -http
 
@@ -40,9 +40,9 @@ of servers are logged, with the last lines of standard error.
 
 A policy decides about calls, and a person about those for which it says ask: on a page in the
 browser, at the terminal, in the client that makes the call, or in a program that connects to the
-channel /approval. With -approve and no policy, a person approves each call of a tool that is not
-read-only. With -approve none, calls that need an approval are refused. With -lock, only accepted
-tools are offered; see dovetail help pins.`,
+channel /approval. The policy is read once, at the start. With -approve and no policy, a person
+approves each call of a tool that is not read-only. With -approve none, calls that need an approval
+are refused. With -lock, only accepted tools are offered; see dovetail help pins.`,
 	run: runServe,
 }
 
@@ -55,7 +55,7 @@ type serveOptions struct {
 	open, launch                                               bool
 }
 
-func runServe(ctx context.Context, env *environment, sub *subcommand, line []string) error {
+func runServe(ctx context.Context, env *environment, sub *command, line []string) error {
 	o := &serveOptions{}
 	flags := newFlags(sub, env.stderr)
 	flags.StringVar(&o.config, "config", "mcp.json", "the `file` that names the servers")

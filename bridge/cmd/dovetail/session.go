@@ -23,7 +23,7 @@ const sessionVerb = "session"
 var sessionVerbs = map[string]*verb{"watch": {"watch [URI…]", 0, -1, watchOn}, "wait": {"wait", 0, 0, wait}}
 
 // converse runs the typed verbs in one session. It prints the error of a verb and goes on.
-func (c *command) converse(ctx context.Context, i *inspection, typed *lines) error {
+func (c *invocation) converse(ctx context.Context, i *inspection, typed *lines) error {
 	for {
 		line, err := typed.ask(ctx, "$ ")
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -39,13 +39,13 @@ func (c *command) converse(ctx context.Context, i *inspection, typed *lines) err
 }
 
 // line runs one verb with the timeout of a command. It ignores empty lines and comments.
-func (c *command) line(ctx context.Context, i *inspection, words []string) error {
+func (c *invocation) line(ctx context.Context, i *inspection, words []string) error {
 	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 		return nil
 	}
 	v := cmp.Or(sessionVerbs[words[0]], verbs[words[0]])
 	if v == nil {
-		return misuse("unknown verb %q: expected one of %s, wait", words[0], strings.Join(verbNames(), ", "))
+		return misuse("unknown command %q: expected one of %s, wait", words[0], strings.Join(verbNames(), ", "))
 	}
 	if err := v.check(words[1:]); err != nil {
 		return err

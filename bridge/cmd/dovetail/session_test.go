@@ -39,7 +39,7 @@ func TestSessionGoesOn(t *testing.T) {
 				wait`
 			shown := converse(t, typed, "-era", era)
 			for _, want := range []string{
-				"$ # A comment, and what goes wrong, do not end it.\n$ frobnicate\ndovetail: unknown verb",
+				"$ # A comment, and what goes wrong, do not end it.\n$ frobnicate\ndovetail: unknown command",
 				"dovetail: expected: read URI",
 				"unknown tool",
 				`"text": "<hello> Ada Lovelace"`,

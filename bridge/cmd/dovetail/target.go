@@ -178,7 +178,7 @@ func plain(text string) config.Secret { return config.NewSecret(text, text) }
 
 // dialer returns a dialer for the target. For a URL of http on the command line it falls back to
 // HTTP+SSE.
-func (t *target) dialer(ctx context.Context, c *command, stderr io.Writer) (transport.Dialer, error) {
+func (t *target) dialer(ctx context.Context, c *invocation, stderr io.Writer) (transport.Dialer, error) {
 	if err := t.resolve(ctx); err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ type servers struct {
 
 // openServers reads a configuration file. It prints the errors of a server and goes on with
 // the others.
-func openServers(ctx context.Context, c *command, stderr io.Writer) (*servers, error) {
+func openServers(ctx context.Context, c *invocation, stderr io.Writer) (*servers, error) {
 	logger := slog.New(slog.DiscardHandler)
 	if c.verbose {
 		logger = slog.New(slog.NewTextHandler(stderr, nil))
@@ -265,7 +265,7 @@ func openServers(ctx context.Context, c *command, stderr io.Writer) (*servers, e
 }
 
 // configs returns the servers of the configuration file, and prints what is wrong with the others.
-func (c *command) configs(ctx context.Context, stderr io.Writer, logger *slog.Logger) ([]bridge.Config, error) {
+func (c *invocation) configs(ctx context.Context, stderr io.Writer, logger *slog.Logger) ([]bridge.Config, error) {
 	file, err := config.Load(c.target.config)
 	if file == nil {
 		return nil, err
@@ -362,7 +362,7 @@ func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
 const logoutVerb = "logout"
 
 // logOut deletes the token of the target, and revokes it at its authorization server.
-func (c *command) logOut(ctx context.Context, stdout, stderr io.Writer) error {
+func (c *invocation) logOut(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.target.login {
 		return misuse("-login and logout exclude each other")
 	}
