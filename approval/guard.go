@@ -17,7 +17,7 @@ import (
 // Defaults of [Options].
 const (
 	DefaultExpiry       = 5 * time.Minute
-	DefaultMaxOpen      = 1024
+	DefaultMaxOpen      = 512 // about half of server.DefaultMaxTasks, since a task that waits for an approver counts as running
 	DefaultMaxPerCaller = 32
 )
 
