@@ -90,6 +90,7 @@ func testStop(f *fixture) {
 		calls.Add(1)
 		handling <- struct{}{}
 		<-ctx.Done()
+		<-time.After(10 * time.Millisecond) // later than a stop that does not wait
 		ended.Add(1)
 	})
 	other := f.receive(f.store, "a")
