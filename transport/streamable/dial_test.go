@@ -345,7 +345,7 @@ func TestDialNoFallBack(t *testing.T) {
 
 // A server that answers a POST with the stream of HTTP+SSE is one of HTTP+SSE.
 func TestDialFallsBackAfterEndpointEvent(t *testing.T) {
-	messages, ended := make(chan string), make(chan struct{}, 10)
+	messages := make(chan string)
 	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 		if r.URL.Path != "/mcp" {
 			w.WriteHeader(http.StatusAccepted)
@@ -358,12 +358,15 @@ func TestDialFallsBackAfterEndpointEvent(t *testing.T) {
 		e := data("/messages?id=1")
 		e.Name = "endpoint"
 		send(e)
+		answers := messages
+		if r.Method == http.MethodPost {
+			answers = nil // the client closes this stream
+		}
 		for {
 			select {
-			case text := <-messages:
+			case text := <-answers:
 				send(data("%s", text))
 			case <-r.Context().Done():
-				ended <- struct{}{}
 				return
 			}
 		}
@@ -372,7 +375,6 @@ func TestDialFallsBackAfterEndpointEvent(t *testing.T) {
 	if failed := s.failure(conn, "ping", `{}`); failed.Delivery != jsonrpc.Rejected || !strings.Contains(failed.Error(), "HTTP+SSE") {
 		t.Errorf("another call fails with %v", failed)
 	}
-	<-ended // its stream takes no messages of the next one
 	s.open(conn)
 	s.call(conn, "ping", `{}`)
 	conn.Close()
