@@ -146,7 +146,7 @@ func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.An
 	if err != nil {
 		return approval.Answer{}, err
 	}
-	defer c.withdraw(&c.pending, o, nil)
+	defer c.withdraw(&c.pending, o)
 	var tooLong <-chan time.Time
 	if c.opts.ReconnectTimeout > 0 {
 		timer := time.NewTimer(c.opts.ReconnectTimeout)
@@ -194,16 +194,11 @@ func (c *Channel) add(r *approval.Request, frame []byte) (*pendingRequest, error
 	return o, err
 }
 
-// withdraw removes a request from those that are pending, and reports whether it was there. d is the
-// decision, nil for none.
-func (c *Channel) withdraw(set *pendingRequests, o *pendingRequest, d *decision) bool {
+// withdraw withdraws a request without a decision.
+func (c *Channel) withdraw(set *pendingRequests, o *pendingRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !set.remove(o) {
-		return false
-	}
-	o.notify(d, nil)
-	return true
+	set.withdraw(o, nil)
 }
 
 // isUnseen reports whether a request has not been sent and no approver is connected.

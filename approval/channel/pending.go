@@ -72,6 +72,16 @@ func (s *pendingRequests) remove(o *pendingRequest) bool {
 	return true
 }
 
+// withdraw removes a request, informs its approvers, and reports whether it was pending. d is the
+// decision, nil for none.
+func (s *pendingRequests) withdraw(o *pendingRequest, d *decision) bool {
+	if !s.remove(o) {
+		return false
+	}
+	o.notify(d, nil)
+	return true
+}
+
 // fail fails all requests.
 func (s *pendingRequests) fail(err error) {
 	for _, o := range s.byID {

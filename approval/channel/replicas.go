@@ -163,7 +163,7 @@ func (c *Channel) showUntilError(ctx context.Context, conn *connection, pause *b
 	shown := make(map[string]*pendingRequest) // by key
 	defer func() {
 		for _, o := range shown {
-			c.withdraw(conn.pending, o, nil)
+			c.withdraw(conn.pending, o)
 		}
 	}()
 	for item, err := range s.store.Watch(ctx, s.requests()) {
@@ -223,11 +223,7 @@ func (c *Channel) withdrawShared(conn *connection, o *pendingRequest, found *rec
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !conn.pending.remove(o) {
-		return
-	}
-	o.notify(d, nil)
-	if d != nil {
+	if !conn.pending.withdraw(o, d) || d != nil {
 		return
 	}
 	conn.unclear = append(conn.unclear, o.id)
@@ -247,8 +243,7 @@ func (c *Channel) showDecision(conn *connection, message []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if o := conn.pending.byID[a.ID]; o != nil {
-		conn.pending.remove(o)
-		o.notify(a.Decision, nil)
+		conn.pending.withdraw(o, a.Decision)
 		return
 	}
 	if i := slices.Index(conn.unclear, a.ID); i >= 0 {
