@@ -39,7 +39,7 @@ func clientCommands() []*command {
 		{name: "ping", args: "[FLAGS] TARGET", short: "check that a server answers, and how fast"},
 		{
 			name: sessionVerb, args: "[FLAGS] TARGET", short: "read these commands from standard input, one per line, in one session",
-			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status does not depend on\nthat of a line.",
+			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status of a session\ndoes not depend on those of its lines.",
 		},
 		{name: logoutVerb, args: "URL", short: "delete the token of an earlier -login, and revoke it"},
 	}
