@@ -40,6 +40,7 @@ internal/memnet:
 internal/faults:          testing os/exec
 internal/filelock:        internal/backoff golang.org/x/sys
 internal/soak:
+internal/test/runtests:  os/exec
 internal/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
 internal/procgroup:       os/exec golang.org/x/sys
