@@ -2,6 +2,7 @@ package transporttests
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,9 @@ const (
 
 	// envTransport is the environment variable with the transport of the run.
 	envTransport = "DOVETAIL_TEST_TRANSPORT"
+	// envDialing is the environment variable with the folder that has a file for each test that
+	// called [Dialer].
+	envDialing = "DOVETAIL_TEST_DIALING"
 )
 
 // plain returns the transports of a run that names none.
@@ -43,34 +48,81 @@ func all() []string {
 	return append(plain(), overStreamable+encrypted, overStreamable+http2, overSSE+encrypted, overSSE+http2, overWS+encrypted)
 }
 
-// Main runs the tests once over each transport without TLS, checks for goroutine leaks, and
-// exits. The variable DOVETAIL_TEST_TRANSPORT selects one transport, which may also be
-// streamable-tls, streamable-h2, sse-tls, sse-h2 or ws-tls. Benchmarks and fuzzing use the
-// pipe.
+// Main runs the tests over the pipe, runs those that called [Dialer] again over streamable HTTP,
+// HTTP+SSE and WebSockets, checks for goroutine leaks, and exits. The variable
+// DOVETAIL_TEST_TRANSPORT names other transports, separated by commas: all tests run over the first
+// one. It knows also streamable-tls, streamable-h2, sse-tls, sse-h2 and ws-tls. Benchmarks and fuzzing
+// use the first transport only.
 func Main(m *testing.M) {
 	leaktest.MainOf(func() int {
 		transports := plain()
 		if chosen := os.Getenv(envTransport); chosen != "" {
-			if !slices.Contains(all(), chosen) {
-				fmt.Fprintf(os.Stderr, "%s is %q, expected one of %q\n", envTransport, chosen, all())
-				return 1
-			}
-			transports = []string{chosen}
-		} else if flag.Parse(); isSet("test.bench") || isSet("test.fuzz") || isSet("test.fuzzworker") {
+			transports = strings.Split(chosen, ",")
+		}
+		flag.Parse()
+		if isSet("test.bench") || isSet("test.fuzz") || isSet("test.fuzzworker") || isSet("test.list") {
 			transports = transports[:1]
 		}
-		for _, name := range transports {
-			if err := os.Setenv(envTransport, name); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				return 1
-			}
-			if code := m.Run(); code != 0 {
-				fmt.Fprintf(os.Stderr, "transporttests: failed over %s\n", name)
-				return code
-			}
-		}
-		return 0
+		return runOver(transports, m.Run)
 	})
+}
+
+// runOver runs the tests over the transports and returns the exit status.
+func runOver(transports []string, run func() int) int {
+	dialing, err := os.MkdirTemp("", "dialing")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dialing)
+	for i, name := range transports {
+		if !slices.Contains(all(), name) {
+			fmt.Fprintf(os.Stderr, "%s has %q, expected some of %q\n", envTransport, name, all())
+			return 1
+		}
+		if i > 0 && !selectTests(dialing) {
+			break
+		}
+		if err := errors.Join(os.Setenv(envTransport, name), os.Setenv(envDialing, dialing)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		if code := run(); code != 0 {
+			fmt.Fprintf(os.Stderr, "transporttests: failed over %s\n", name)
+			return code
+		}
+	}
+	return 0
+}
+
+// recordDialing notes that a test dials, as a file with the name of the test.
+func recordDialing(tb testing.TB) {
+	folder := os.Getenv(envDialing)
+	if folder == "" {
+		return // the tests of this package
+	}
+	name, _, _ := strings.Cut(tb.Name(), "/")
+	if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// selectTests restricts the next run to the tests that dialed. It returns false if there are none.
+func selectTests(dialing string) bool {
+	files, err := os.ReadDir(dialing)
+	if err != nil || len(files) == 0 {
+		return false
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.Name()
+	}
+	pattern := "^(" + strings.Join(names, "|") + ")$"
+	chosen := flag.Lookup("test.run").Value
+	if _, subtests, ok := strings.Cut(chosen.String(), "/"); ok {
+		pattern += "/" + subtests
+	}
+	return chosen.Set(pattern) == nil
 }
 
 func isSet(name string) bool {
@@ -82,6 +134,7 @@ func isSet(name string) bool {
 // closed when the test ends.
 func Dialer(tb testing.TB, server transport.Binder) transport.Dialer {
 	tb.Helper()
+	recordDialing(tb)
 	return DialerOver(tb, cmp.Or(os.Getenv(envTransport), pipe), server)
 }
 

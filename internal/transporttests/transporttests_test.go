@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -121,3 +124,52 @@ func testTransport(t *testing.T, name string, era client.Era) {
 }
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// The first transport runs all tests. The others run the tests that called Dialer.
+func TestOnlyDialingTestsRunOverOtherTransports(t *testing.T) {
+	chosen := flag.Lookup("test.run").Value
+	before := chosen.String()
+	t.Cleanup(func() { _ = chosen.Set(before) })
+	t.Setenv(envTransport, "")
+	t.Setenv(envDialing, "")
+	s := server.New(mcp.Implementation{Name: "test", Version: "1"}, nil)
+
+	for name, test := range map[string]struct {
+		run  string
+		dial bool
+		want []string
+	}{
+		"a test dials":  {"", true, []string{"pipe ", "ws ^(" + t.Name() + ")$"}},
+		"subtests":      {"Test/x", true, []string{"pipe Test/x", "ws ^(" + t.Name() + ")$/x"}},
+		"no test dials": {"", false, []string{"pipe "}},
+	} {
+		if err := chosen.Set(test.run); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		code := runOver([]string{pipe, overWS}, func() int {
+			got = append(got, os.Getenv(envTransport)+" "+chosen.String())
+			if test.dial {
+				t.Run("subtest", func(t *testing.T) { Dialer(t, s) })
+			}
+			return 0
+		})
+		if code != 0 || !slices.Equal(got, test.want) {
+			t.Errorf("%s: exit status %d, runs %q, want %q", name, code, got, test.want)
+		}
+	}
+}
+
+func TestRunsStopAtTheFirstFailure(t *testing.T) {
+	t.Setenv(envTransport, "")
+	t.Setenv(envDialing, "")
+	for transports, want := range map[string]struct{ code, runs int }{
+		"pipe,ws":     {7, 1},
+		"pigeon,pipe": {1, 0},
+	} {
+		runs := 0
+		if code := runOver(strings.Split(transports, ","), func() int { runs++; return 7 }); code != want.code || runs != want.runs {
+			t.Errorf("%s: exit status %d after %d runs, want %d after %d", transports, code, runs, want.code, want.runs)
+		}
+	}
+}
