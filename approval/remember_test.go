@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -528,6 +529,74 @@ func TestElicitationFacts(t *testing.T) {
 			"Effect: adds or changes data, does not delete or overwrite it (the server says so; not verified)\nReason: to be sure\n" + `{"a":1}`
 		if params.Message != want {
 			t.Errorf("the question is\n%s\nwant\n%s", params.Message, want)
+		}
+	}
+}
+
+// The effect of a tool is what its hints say. It is marked as not verified, unless the server is trusted or the
+// tool is one of this program.
+func TestEffectShown(t *testing.T) {
+	const (
+		deletes = "may delete or overwrite data"
+		adds    = "adds or changes data, does not delete or overwrite it"
+	)
+	origins := map[string]struct {
+		origin  mcp.Origin
+		trusted bool
+	}{
+		"a server":         {mcp.Origin{Server: "files", Name: "write"}, false},
+		"a trusted server": {mcp.Origin{Server: "files", Name: "write", Trusted: true}, true},
+		"this program":     {mcp.Origin{}, true},
+	}
+	compiled, err := policy.Compile(rules("writes", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hints, test := range map[string]struct {
+		want string
+		said bool // by the server
+	}{
+		``:                        {deletes, false},
+		`"readOnlyHint":false`:    {deletes, false},
+		`"readOnlyHint":true`:     {"changes nothing", true},
+		`"destructiveHint":true`:  {deletes, true},
+		`"destructiveHint":false`: {adds, true},
+		`"readOnlyHint":true,"destructiveHint":true`:   {"changes nothing", true},
+		`"readOnlyHint":false,"destructiveHint":false`: {adds, true},
+	} {
+		for name, from := range origins {
+			want := test.want
+			if test.said && !from.trusted {
+				want += " (the server says so; not verified)"
+			}
+			target := definedTarget(`{"name":"write","annotations":{`+hints+`}}`, from.origin)
+			elicited := guarded(approval.Guard(compiled, approval.Elicitation(), options(nil)), (&tool{}).invoke)
+			_, err := elicited(t.Context(), newCallOf(t, "", target, `{}`, anotherExchange(), nil))
+			asked, ok := mcp.AsInputRequired(err)
+			if !ok {
+				t.Fatal(err)
+			}
+			for _, question := range asked.Requests {
+				var params mcp.ElicitParams
+				if err := params.UnmarshalJSON(question.Params); err != nil || !strings.Contains(params.Message, "\nEffect: "+want+"\n") {
+					t.Errorf("%s of %s: the question is %q, %v; want %s", hints, name, params.Message, err, want)
+				}
+			}
+
+			d := newConsole(t)
+			onTerminal := guarded(approval.Guard(compiled, d.Approver, options(nil)), (&tool{}).invoke)
+			done := make(chan error, 1)
+			go func() {
+				_, err := onTerminal(t.Context(), newCallOf(t, "", target, `{}`, nil, nil))
+				done <- err
+			}()
+			if shown := strings.ReplaceAll(<-d.screen, "\n  | ", ""); !strings.Contains(shown, "\n  effect    "+want+"\n") {
+				t.Errorf("%s of %s: the terminal shows %s\nwant %s", hints, name, shown, want)
+			}
+			d.key(t, "\n")
+			if err := <-done; err == nil {
+				t.Error("a refused call has no error")
+			}
 		}
 	}
 }

@@ -240,6 +240,107 @@ func TestRelayDoesNotMixClients(t *testing.T) {
 	}
 }
 
+// A log message that the transport does not attribute belongs to the only running call of a shared connection.
+// Subscriptions do not count as calls. While several calls run, the message reaches none of them.
+func TestRelayedLogMessagesOfASharedLink(t *testing.T) {
+	for _, name := range []string{"pipe", "ws"} {
+		t.Run(name, func(t *testing.T) {
+			// The server tells the test that a call has arrived, and answers it when the test closes the channel.
+			type arrival struct {
+				whose  string
+				server jsonrpc.Peer
+				answer chan struct{}
+			}
+			arrived := make(chan arrival)
+			behind := newRawPeer(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+				a := arrival{string(req.Member("whose")), from, make(chan struct{})}
+				if req.Method == mcp.MethodSubscriptionsListen {
+					tag := `{"_meta":{"io.modelcontextprotocol/subscriptionId":` + req.ID.String() + `},"notifications":{}}`
+					if err := from.Notify(ctx, mcp.NotificationAcknowledged, jsonrpc.Raw(tag)); err != nil {
+						return "", err
+					}
+				}
+				arrived <- a
+				<-a.answer
+				return "{}", nil
+			})
+			front := dialers["streamable"](t, relayed(t, dialers[name](t, behind)))
+			clients, conns := map[string]*rawPeer{}, map[string]transport.Conn{}
+			for _, whose := range []string{`"ann"`, `"bob"`} {
+				clients[whose] = newRawPeer(nil)
+				conns[whose] = dial(t, front, clients[whose])
+			}
+			// begin begins a call. end ends it, and returns what its client has received before the reply.
+			begin := func(whose, method, rest string) (server jsonrpc.Peer, end func() string) {
+				t.Helper()
+				done := make(chan error, 1)
+				go func() {
+					_, err := conns[whose].Call(t.Context(), method, modernParams("", rest+`,"whose":`+whose))
+					done <- err
+				}()
+				select {
+				case a := <-arrived:
+					return a.server, func() string {
+						t.Helper()
+						close(a.answer)
+						if err := <-done; err != nil {
+							t.Fatal(err)
+						}
+						var got []string
+						for len(clients[whose].notes) > 0 {
+							got = append(got, <-clients[whose].notes)
+						}
+						return strings.Join(got, "; ")
+					}
+				case err := <-done:
+					t.Fatalf("the call of %s ended early: %v", whose, err)
+				}
+				return nil, nil
+			}
+			call := func(whose string) (jsonrpc.Peer, func() string) {
+				t.Helper()
+				return begin(whose, mcp.MethodToolsCall, `,"name":"t"`)
+			}
+			const logged = `{"level":"info","data":"x"}`
+			send := func(server jsonrpc.Peer, method, params string) {
+				t.Helper()
+				if err := server.Notify(t.Context(), method, jsonrpc.Raw(params)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := func(what, got string, messages ...string) {
+				t.Helper()
+				if want := strings.Join(messages, "; "); got != want {
+					t.Errorf("%s: the client received %q, want %q", what, got, want)
+				}
+			}
+			message := mcp.NotificationMessage + " " + logged
+
+			server, endAnn := call(`"ann"`)
+			send(server, mcp.NotificationMessage, logged)
+			send(server, mcp.NotificationToolsListChanged, `{}`) // belongs to no call
+			want("one call", endAnn(), message)
+
+			_, endAnn = call(`"ann"`)
+			_, endBob := call(`"bob"`)
+			send(server, mcp.NotificationMessage, logged)
+			want("the first of two calls", endAnn())
+			send(server, mcp.NotificationMessage, logged)
+			want("the second, when the first has ended", endBob(), message)
+
+			_, endSubscription := begin(`"ann"`, mcp.MethodSubscriptionsListen, `,"notifications":{}`)
+			_, endBob = call(`"bob"`)
+			send(server, mcp.NotificationMessage, logged)
+			want("a call beside an older subscription", endBob(), message)
+			send(server, mcp.NotificationMessage, logged)
+			got := endSubscription()
+			if strings.Contains(got, mcp.NotificationMessage) || !strings.Contains(got, mcp.NotificationAcknowledged) {
+				t.Errorf("the subscription received %q", got)
+			}
+		})
+	}
+}
+
 // identified are params that report their id.
 type identified struct {
 	jsonrpc.Raw

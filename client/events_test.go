@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -458,6 +459,9 @@ func TestEventsStoppedTwice(t *testing.T) {
 	}
 }
 
+// offersEvents is the result of server/discover of a server with events.
+const offersEvents = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/events":{}}},"serverInfo":{"name":"x","version":"1"},"ttlMs":0,"cacheScope":"private"}`
+
 // polled reads the events of a server that answers the n-th poll with a result, "" for an internal
 // error, until the sequence ends. After all results, the server forbids the event. A stream has the
 // events of the first result.
@@ -467,7 +471,7 @@ func polled(t *testing.T, results []string, opts client.EventsOptions) (ids []st
 	session := connect(t, script(func(req *jsonrpc.Request) []string {
 		switch req.Method {
 		case mcp.MethodDiscover:
-			return []string{result(req, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/events":{}}},"serverInfo":{"name":"x","version":"1"},"ttlMs":0,"cacheScope":"private"}`)}
+			return []string{result(req, offersEvents)}
 		case mcp.MethodEventsPoll:
 			if polls++; polls > len(results) {
 				return []string{failure(req, mcp.CodeForbidden, "stop")}
@@ -501,6 +505,45 @@ func polled(t *testing.T, results []string, opts client.EventsOptions) (ids []st
 		}
 	}
 	return ids, err
+}
+
+// A request is repeated if the server is busy or has failed. Any other refusal ends the sequence.
+func TestRefusedRequestsForEvents(t *testing.T) {
+	for code, repeated := range map[jsonrpc.Code]bool{
+		jsonrpc.Busy: true, jsonrpc.InternalError: true,
+		mcp.CodeResourceExhausted: false, mcp.CodeNotFound: false, jsonrpc.InvalidParams: false, jsonrpc.MethodNotFound: false,
+	} {
+		for _, mode := range bothModes {
+			t.Run(fmt.Sprint(int(code), " ", mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					requests := 0
+					session := connect(t, script(func(req *jsonrpc.Request) []string {
+						switch req.Method {
+						case mcp.MethodDiscover:
+							return []string{result(req, offersEvents)}
+						case mcp.MethodEventsPoll, mcp.MethodEventsStream:
+							if requests++; requests == 1 {
+								return []string{failure(req, code, "no")}
+							}
+							return []string{failure(req, mcp.CodeForbidden, "stop")}
+						}
+						return nil
+					}), client.Options{Era: client.Modern, Logger: slog.New(slog.DiscardHandler)})
+					var last error
+					for _, err := range client.Events[json.RawMessage](t.Context(), session, "o", nil, &client.EventsOptions{Delivery: mode}) {
+						last = err
+					}
+					wantRequests, wantCode := 1, code
+					if repeated {
+						wantRequests, wantCode = 2, mcp.CodeForbidden
+					}
+					if e, ok := errors.AsType[*jsonrpc.Error](last); !ok || e.Code != wantCode || requests != wantRequests {
+						t.Errorf("%d requests, then %v; want %d, then code %d", requests, last, wantRequests, wantCode)
+					}
+				})
+			})
+		}
+	}
 }
 
 // A server that says that it has more events, and does not send them, is polled with pauses.

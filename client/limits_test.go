@@ -2,11 +2,15 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -348,6 +352,163 @@ func TestLimitQuestionBytes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A limit that is not set has its default, a negative one does not limit, and others are kept.
+func TestLimitsWithDefaults(t *testing.T) {
+	defaults := client.Limits{
+		HandshakeBytes: 512 << 10, Pages: 64, ListEntries: 10_000, ListBytes: 8 << 20, CatalogBytes: 16 << 20, Templates: 256, CursorBytes: 128 << 10,
+		EntryBytes: 1 << 20, SchemaBytes: 256 << 10, TextBytes: 64 << 10, NameBytes: 256, URIBytes: 64 << 10, TemplateBytes: 8 << 10, CompletionValues: 100,
+		Rounds: 10, QuestionsPerMinute: 300, QuestionBurst: 100, QuestionBytes: 1 << 20, QueuedNotifications: 1024, QueuedBytes: 1 << 20, Reconnects: 10,
+	}
+	if got := (client.Limits{}).WithDefaults(); got != defaults {
+		t.Errorf("the defaults are %+v, want %+v", got, defaults)
+	}
+	for value, want := range map[int]int{-1: math.MaxInt, math.MinInt: math.MaxInt, 1: 1, 7: 7} {
+		var limits client.Limits
+		fields := reflect.ValueOf(&limits).Elem()
+		for i := range fields.NumField() {
+			fields.Field(i).SetInt(int64(value))
+		}
+		limits = limits.WithDefaults()
+		for i := range fields.NumField() {
+			if got := int(fields.Field(i).Int()); got != want {
+				t.Errorf("%s of %d becomes %d, want %d", fields.Type().Field(i).Name, value, got, want)
+			}
+		}
+	}
+}
+
+// wantWithin checks that err is nil if limit is "", and otherwise that it is a *mcp.LimitError with the limit and its
+// value.
+func wantWithin(t *testing.T, what string, err error, limit string, most int) {
+	t.Helper()
+	if limit == "" {
+		if err != nil {
+			t.Errorf("%s: %v, want no error", what, err)
+		}
+		return
+	}
+	if e, ok := errors.AsType[*mcp.LimitError](err); !ok || e.Limit != limit || e.Max != most {
+		t.Errorf("%s: %v, want a *LimitError for %s of %d", what, err, limit, most)
+	}
+}
+
+func TestCheckCount(t *testing.T) {
+	for _, test := range []struct {
+		kind      mcp.Kind
+		templates int
+		entries   int
+		limit     string
+		most      int
+	}{
+		{mcp.KindTool, 3, 10, "", 0},
+		{mcp.KindTool, 3, 11, "ListEntries", 10},
+		{mcp.KindResource, 3, 10, "", 0},
+		{mcp.KindResourceTemplate, 3, 3, "", 0},
+		{mcp.KindResourceTemplate, 3, 4, "Templates", 3},
+		{mcp.KindResourceTemplate, 9, 10, "Templates", 9},
+		{mcp.KindResourceTemplate, 10, 10, "", 0},
+		{mcp.KindResourceTemplate, 10, 11, "ListEntries", 10},
+		{mcp.KindResourceTemplate, 11, 11, "ListEntries", 10},
+	} {
+		limits := client.Limits{ListEntries: 10, Templates: test.templates}.WithDefaults()
+		wantWithin(t, fmt.Sprintf("%+v", test), limits.CheckCount(test.kind, test.entries), test.limit, test.most)
+	}
+}
+
+func TestCheckPage(t *testing.T) {
+	limits := client.Limits{Pages: 3, ListBytes: 100, CursorBytes: 10}.WithDefaults()
+	for _, test := range []struct {
+		pages, bytes int
+		cursor       string
+		limit        string
+		most         int
+	}{
+		{1, 100, "", "", 0},
+		{1, 101, "", "ListBytes", 100},
+		{1, 101, `"123456789"`, "ListBytes", 100},
+		{1, 100, `"12345678"`, "", 0},
+		{1, 100, `"123456789"`, "CursorBytes", 10},
+		{2, 100, `"12345678"`, "", 0},
+		{3, 100, `"12345678"`, "Pages", 3},
+		{4, 100, `"12345678"`, "Pages", 3},
+		{3, 100, `"123456789"`, "CursorBytes", 10},
+		{3, 100, "", "", 0}, // the last page
+		{3, 100, "null", "", 0},
+		{4, 100, "null", "", 0},
+		{1, 100, "12345678901", "", 0}, // it is no cursor
+	} {
+		var cursor json.RawMessage
+		if test.cursor != "" {
+			cursor = json.RawMessage(test.cursor)
+		}
+		wantWithin(t, fmt.Sprintf("%+v", test), limits.CheckPage(test.pages, test.bytes, cursor), test.limit, test.most)
+	}
+}
+
+// Each member of each kind has its limit. Texts are measured without quotes, and other values as they are.
+func TestCheckEntry(t *testing.T) {
+	limits := client.Limits{EntryBytes: 200, SchemaBytes: 60, TextBytes: 50, NameBytes: 20, URIBytes: 40, TemplateBytes: 30}.WithDefaults()
+	named := []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindEvent}
+	others := []mcp.Kind{mcp.KindResource, mcp.KindResourceTemplate}
+	all := append(slices.Clone(named), others...)
+	for _, test := range []struct {
+		kinds  []mcp.Kind
+		member string
+		limit  string
+		most   int
+	}{
+		{named, "name", "NameBytes", 20},
+		{others, "name", "TextBytes", 50},
+		{all, "title", "TextBytes", 50},
+		{all, "description", "TextBytes", 50},
+		{all, "uri", "URIBytes", 40},
+		{all, "uriTemplate", "TemplateBytes", 30},
+		{all, "inputSchema", "SchemaBytes", 60},
+		{all, "outputSchema", "SchemaBytes", 60},
+		{all, "payloadSchema", "SchemaBytes", 60},
+	} {
+		for _, kind := range test.kinds {
+			for _, value := range []string{`"%s"`, `{"":"%s"}`} {
+				for more, limit := range []string{"", test.limit} {
+					n := test.most + more
+					if value != `"%s"` {
+						n -= len(`{"":""}`)
+					}
+					entry := fmt.Sprintf(`{"x":1,%q:`+value+`,"y":2}`, test.member, strings.Repeat("a", n))
+					wantWithin(t, fmt.Sprint(kind, " ", entry), limits.CheckEntry(kind, json.RawMessage(entry)), limit, test.most)
+				}
+			}
+		}
+	}
+	for more, limit := range []string{"", "EntryBytes"} {
+		const empty = `{"x":"","y":""}`
+		entry := fmt.Sprintf(`{"x":%q,"y":%q}`, strings.Repeat("a", 100), strings.Repeat("a", 100-len(empty)+more))
+		wantWithin(t, entry, limits.CheckEntry(mcp.KindTool, json.RawMessage(entry)), limit, 200)
+	}
+	for _, entry := range []string{"[]", `{"name"`, `{"name":}`, ""} {
+		if err := limits.CheckEntry(mcp.KindTool, json.RawMessage(entry)); err == nil {
+			t.Errorf("%q has no error", entry)
+		}
+	}
+}
+
+// The description of a server may have exactly the size of the limit.
+func TestLimitHandshakeBytesIsExact(t *testing.T) {
+	for more, limit := range []string{"", "HandshakeBytes"} {
+		most := len(offersEvents) - more
+		session, err := client.Connect(t.Context(), script(func(req *jsonrpc.Request) []string {
+			if req.Method != mcp.MethodDiscover {
+				return nil
+			}
+			return []string{result(req, offersEvents)}
+		}), &client.Options{Era: client.Modern, Limits: client.Limits{HandshakeBytes: most}})
+		if err == nil {
+			session.Close()
+		}
+		wantWithin(t, fmt.Sprintf("%d bytes of %d", len(offersEvents), most), err, limit, most)
+	}
 }
 
 // A blocked handler gets the newest log messages within the limits.

@@ -145,9 +145,36 @@ func TestNamesOfBothSides(t *testing.T) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
-	long := &policy.Request{Target: mcp.Target{Name: strings.Repeat("a", policy.MaxName+1)}}
-	if compile(t, nil).Decide(long).Effect != policy.Deny || compile(t, nil).Resolve("").Allowed(long.Target.Name) {
-		t.Error("a name of any length is allowed")
+}
+
+// A name with more than MaxName bytes is denied, whether callers see it or the server has it.
+func TestLongNamesAreDenied(t *testing.T) {
+	longest := strings.Repeat("a", policy.MaxName)
+	for name, test := range map[string]struct {
+		target mcp.Target
+		want   policy.Effect
+	}{
+		"exposed, at the limit":           {mcp.Target{Name: longest, Origin: mcp.Origin{Server: "s", Name: "a"}}, policy.Allow},
+		"exposed, beyond the limit":       {mcp.Target{Name: longest + "a", Origin: mcp.Origin{Server: "s", Name: "a"}}, policy.Deny},
+		"on the server, at the limit":     {mcp.Target{Name: "a", Origin: mcp.Origin{Server: "s", Name: longest}}, policy.Allow},
+		"on the server, beyond the limit": {mcp.Target{Name: "a", Origin: mcp.Origin{Server: "s", Name: longest + "a"}}, policy.Deny},
+		"no server, at the limit":         {mcp.Target{Name: longest}, policy.Allow},
+		"no server, beyond the limit":     {mcp.Target{Name: longest + "a"}, policy.Deny},
+	} {
+		q := &policy.Request{Target: test.target}
+		tool := test.target.Origin.Name
+		if tool == "" {
+			tool = test.target.Name
+		}
+		exempt := &policy.Policy{Exempt: []policy.Exemption{{Server: test.target.Origin.Server, Tool: tool}}}
+		for _, p := range []*policy.Policy{nil, {Rules: []policy.Rule{{Effect: policy.Allow}}}, exempt} {
+			if got := compile(t, p).Decide(q); got.Effect != test.want {
+				t.Errorf("%s: %v, want %v", name, got, test.want)
+			}
+		}
+	}
+	if lists := compile(t, nil).Resolve(""); !lists.Allowed(longest) || lists.Allowed(longest+"a") {
+		t.Error("lists do not have the same limit")
 	}
 }
 

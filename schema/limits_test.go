@@ -3,9 +3,15 @@ package schema_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"sort"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/pattern"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
@@ -81,5 +87,136 @@ func TestLimitsOfInstances(t *testing.T) {
 				t.Errorf("beyond the limit: got %.300v, want a BudgetError", err)
 			}
 		})
+	}
+}
+
+// The limits are those of the table in the documentation of the package.
+func TestLimitsAreDocumented(t *testing.T) {
+	documentation, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]float64{}
+	for _, row := range regexp.MustCompile(`(?m)^//\t((?:Default)?Max\w+) +([0-9,e]+)( [KM]i)? `).FindAllStringSubmatch(string(documentation), -1) {
+		value, err := strconv.ParseFloat(strings.ReplaceAll(row[2], ",", ""), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documented[row[1]] = value * map[string]float64{"": 1, " Ki": 1 << 10, " Mi": 1 << 20}[row[3]]
+	}
+	limits := map[string]float64{
+		"MaxSchemaBytes": schema.MaxSchemaBytes, "MaxSchemaDepth": schema.MaxSchemaDepth, "MaxSubschemas": schema.MaxSubschemas,
+		"MaxPatternBytes": schema.MaxPatternBytes, "MaxPatternSize": schema.MaxPatternSize, "MaxPatternsSize": schema.MaxPatternsSize,
+		"DefaultMaxWork": schema.DefaultMaxWork, "DefaultMaxMemory": schema.DefaultMaxMemory, "MaxDefaults": schema.MaxDefaults,
+		"MaxViolations": schema.MaxViolations, "MaxNumberDigits": schema.MaxNumberDigits, "MaxNumberExponent": schema.MaxNumberExponent,
+		"MaxGeneralDepth": schema.MaxGeneralDepth,
+	}
+	for name, value := range limits {
+		if documented[name] != value {
+			t.Errorf("%s is %v, and %v in the documentation", name, value, documented[name])
+		}
+	}
+	if len(documented) != len(limits) {
+		t.Errorf("the documentation has %d limits, want %d", len(documented), len(limits))
+	}
+}
+
+// Patterns are compiled until those before have more than MaxPatternsSize instructions.
+func TestMaxPatternsSizeIsExact(t *testing.T) {
+	expression := func(i, length int) string { return fmt.Sprintf("^%05d%s$", i, strings.Repeat("x", length)) }
+	sized := func(i, size int) string { // with as many instructions
+		compiled, err := pattern.Compile(expression(i, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := expression(i, size-compiled.Size())
+		if compiled, err = pattern.Compile(text); err != nil || compiled.Size() != size {
+			t.Fatalf("%s has %d instructions, want %d: %v", text, compiled.Size(), size, err)
+		}
+		return text
+	}
+	const each = schema.MaxPatternsSize / 100
+	for more, within := range map[int]bool{0: true, 1: false} {
+		var all []string
+		for i := range 100 {
+			size := each
+			if i == 0 {
+				size += more
+			}
+			all = append(all, fmt.Sprintf(`{"pattern":%q}`, sized(i, size)))
+		}
+		_, err := schema.Compile(json.RawMessage(`{"prefixItems":[`+strings.Join(all, ",")+`,{"pattern":"last"}]}`), nil)
+		if (err == nil) != within {
+			t.Errorf("another pattern after %d instructions: %v", schema.MaxPatternsSize+more, err)
+		}
+	}
+}
+
+// Defaults may add exactly MaxDefaults bytes to an instance, in names and values.
+func TestMaxDefaultsIsExact(t *testing.T) {
+	const objects = 256
+	for more, within := range map[int]bool{0: true, 1: false} {
+		first := schema.MaxDefaults/objects - len(`"a"""`) // bytes of the text
+		text := fmt.Sprintf(`{"prefixItems":[{"type":"object","properties":{"a":{"default":%q}}}],"items":{"type":"object","properties":{"a":{"default":%q}}}}`,
+			strings.Repeat("x", first+more), strings.Repeat("x", first))
+		d, err := schema.NewDecoder[json.RawMessage](&schema.DecoderOptions{Schema: json.RawMessage(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		instance := "[" + strings.TrimSuffix(strings.Repeat("{},", objects), ",") + "]"
+		decoded, err := d.Decode(t.Context(), json.RawMessage(instance))
+		if _, beyond := errors.AsType[*schema.BudgetError](err); beyond == within || within && err != nil {
+			t.Errorf("%d bytes of defaults: %v", schema.MaxDefaults+more, err)
+		}
+		if want := len(instance) + objects*(first+len(`"a":""`)); within && len(decoded) != want {
+			t.Errorf("the instance has %d bytes with defaults, want %d", len(decoded), want)
+		}
+	}
+}
+
+// workOf returns the smallest MaxWork with which a validator does not refuse an instance.
+func workOf(t *testing.T, text, instance string) int {
+	t.Helper()
+	return 1 + sort.Search(1<<20, func(i int) bool {
+		v, err := schema.Compile(json.RawMessage(text), &schema.CompileOptions{MaxWork: int64(i + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, beyond := errors.AsType[*schema.BudgetError](v.Validate(t.Context(), []byte(instance)))
+		return !beyond
+	})
+}
+
+// The work for a value is what the documentation of DefaultMaxWork says. It is counted before the next value.
+func TestWork(t *testing.T) {
+	const each = 32 // for one schema and one value
+	compiled, err := pattern.Compile("a+")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("1", 21)
+	for _, test := range []struct {
+		schema, value string
+		want          int
+	}{
+		{`{}`, `"aaaa"`, 0},
+		{`{}`, `7777`, 4},
+		{`{"maxLength":9}`, `"aaaa"`, 6 + 4*4},
+		{`{"maxLength":9}`, `"aaaaa"`, 7 + 4*5},
+		{`{"const":"aaaa"}`, `"aaaa"`, 2 * 6},
+		{`{"pattern":"a+"}`, `"aaaa"`, 6 + 5*(4+1)*compiled.Size()},
+		{`{"pattern":"a+"}`, `"aaaaa"`, 7 + 5*(5+1)*compiled.Size()},
+		{`{"minimum":0}`, long[1:], 20},
+		{`{"minimum":0}`, long, 21 + 2*(300+20*21)},
+		{`{"minimum":0}`, `1e5`, 3 + 2*(300+20*(1+5))},
+		{`{"minimum":0}`, `1.5`, 3 + 2*(300+20*2)},
+		{`{"type":"string"}`, `1`, 1 + 512 + 2*len("/0")},
+		{`{"properties":{"a":{}}}`, `{"a":1}`, each + 1},
+		{`{"properties":{"a":{}}}`, `{"b":1}`, each + 1 + 160},
+	} {
+		want := 3*each + test.want // the array, the value and the next one
+		if got := workOf(t, `{"prefixItems":[`+test.schema+`]}`, `[`+test.value+`,null]`); got != want {
+			t.Errorf("%s of %s takes %d units of work, want %d", test.value, test.schema, got, want)
+		}
 	}
 }

@@ -322,8 +322,45 @@ func TestMaxAge(t *testing.T) {
 		if result := pollAfter(t, session, cursor, `,"maxAgeMs":90000`); ids(result) != "evt_1 evt_2" || result.Truncated {
 			t.Errorf("with a longer age: %+v", result)
 		}
+		if result := pollAfter(t, session, cursor, `,"maxAgeMs":60000`); ids(result) != "evt_1 evt_2" || result.Truncated {
+			t.Errorf("with the age of the older event: %+v", result)
+		}
+		if result := pollAfter(t, session, cursor, `,"maxAgeMs":59999`); ids(result) != "evt_2" || !result.Truncated {
+			t.Errorf("with an age that is a millisecond shorter: %+v", result)
+		}
 		if result := poll(t, session, `{"name":"incident.created","maxAgeMs":90000}`); len(result.Events) > 0 || result.Truncated {
 			t.Errorf("without a cursor: %+v", result)
+		}
+	})
+}
+
+// A stream without a cursor begins now, so an age has no effect on it: it gets also what happened long before it
+// was published. After a cursor, that is left out.
+func TestMaxAgeOfStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(nil)
+		topic := addIncidents(s)
+		r := newStreamRecorder(t, s)
+		cursor := poll(t, connectInMemory(t, s, nil), pollNow).Cursor
+		for members, want := range map[string]string{
+			`"cursor":null,"maxAgeMs":60000`:                     "active, late",
+			fmt.Sprintf(`"cursor":%q,"maxAgeMs":60000`, *cursor): "active, active truncated",
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				r.stream(ctx, `"name":"incident.created",`+members)
+			}()
+			synctest.Wait()
+			publish(t, topic, incident{}, &server.PublishOptions{ID: "late", Time: time.Now().Add(-time.Hour)})
+			synctest.Wait()
+			cancel()
+			<-ended
+			synctest.Wait()
+			if got := r.take(t); got != want {
+				t.Errorf("%s: got %q, want %q", members, got, want)
+			}
 		}
 	})
 }

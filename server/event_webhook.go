@@ -31,7 +31,8 @@ const (
 // A webhookPosition is where the next delivery of a webhook begins. It is stored by the deliverer.
 type webhookPosition struct {
 	Cursor string `json:"cursor"`
-	// Floor leaves out occurrences before that time, in milliseconds since 1970. 0 means none.
+	// Floor leaves out occurrences before that time, in milliseconds since 1970, until the log has been read
+	// to its end. 0 means none.
 	Floor int64 `json:"floor,omitempty"`
 	// Reported says that the subscriber has been notified of lost occurrences before the position.
 	Reported bool `json:"reported,omitempty"`
@@ -267,9 +268,6 @@ func (s *Server) readWebhook(ctx context.Context, sub *webhook.Subscription, tex
 	if position.Cursor != "" {
 		params.Cursor = &position.Cursor
 	}
-	if position.Floor != 0 {
-		params.MaxAgeMs = new(max(0, time.Now().UnixMilli()-position.Floor))
-	}
 	polled, err := s.pollEvent(ctx, entry, &mcp.Caller{Principal: sub.Principal}, params)
 	if err != nil {
 		batch.Ended = endOfWebhook(err)
@@ -289,13 +287,19 @@ func (s *Server) readWebhook(ctx context.Context, sub *webhook.Subscription, tex
 
 // fillBatch adds the events of a poll to a batch.
 func (s *Server) fillBatch(batch *webhook.Batch, polled *mcp.PollEventsResult, position webhookPosition, entry *Entry) error {
+	floor := position.Floor
 	for i := range polled.Events {
 		occurrence := &polled.Events[i]
+		if floor != 0 {
+			if at, err := time.Parse(time.RFC3339Nano, occurrence.Timestamp); err == nil && at.Before(time.UnixMilli(floor)) {
+				continue
+			}
+		}
 		if occurrence.Cursor == nil && i == len(polled.Events)-1 {
 			occurrence.Cursor = polled.Cursor // a mounted provider has no cursors of single events
 		}
 		if occurrence.Cursor != nil {
-			position = webhookPosition{Cursor: *occurrence.Cursor}
+			position = webhookPosition{Cursor: *occurrence.Cursor, Floor: floor}
 		} else if position.Cursor != "" {
 			occurrence.Cursor = new(position.Cursor)
 		}
@@ -307,6 +311,10 @@ func (s *Server) fillBatch(batch *webhook.Batch, polled *mcp.PollEventsResult, p
 	}
 	if polled.Cursor != nil {
 		position = webhookPosition{Cursor: *polled.Cursor}
+	}
+	position.Floor = 0
+	if polled.HasMore {
+		position.Floor = floor
 	}
 	batch.Position, batch.More, batch.Next = position.encode(), polled.HasMore, freshInterval
 	if s.registry.catalog().Lookup(mcp.KindEvent, entry.Name) != entry {

@@ -173,6 +173,59 @@ func TestStateKeysRotate(t *testing.T) {
 	})
 }
 
+// A new key seals when it has been in the store for a minute, so that a replica that could not reach the store for
+// that time can go on with a call of another one.
+func TestNewStateKeySealsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one, other := newAsker(t, shared), newAsker(t, shared)
+		other.finish(one.ask())
+		other.store.down.Store(true)
+		eratest.Pass(24 * time.Hour)
+		other.finish(one.ask()) // adds a key
+		if n := len(storedKeys(t, shared)); n != 2 {
+			t.Errorf("the store has %d keys, want 2", n)
+		}
+		eratest.Pass(time.Minute - 1)
+		other.finish(one.ask())
+		eratest.Pass(1)
+		eratest.WantError(t, other.answer(one.ask()), jsonrpc.InternalError)
+	})
+}
+
+// A key is added when the last one has sealed for a day. The one before is removed when the last state that it may
+// have sealed has expired at every replica.
+func TestLifeOfStateKeys(t *testing.T) {
+	const delay = time.Minute
+	for name, test := range map[string]struct {
+		rotates time.Duration // until the first call after the first key
+		passes  time.Duration // from then until the next call
+		want    int           // keys after that
+	}{
+		"before the first day ends":  {24*time.Hour - 1, 0, 1},
+		"after the first day":        {24 * time.Hour, 0, 2},
+		"states of the first key":    {24 * time.Hour, delay + era.StateLifetime + delay, 2},
+		"no states of the first key": {24 * time.Hour, delay + era.StateLifetime + delay + 1, 1},
+		"the second day":             {24 * time.Hour, delay + 24*time.Hour - 1, 1},
+		"after the second day":       {24 * time.Hour, delay + 24*time.Hour, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := newStore(t)
+				a := newAsker(t, shared)
+				a.ask()
+				for _, d := range []time.Duration{test.rotates, test.passes} {
+					eratest.Pass(d)
+					a.ask()
+				}
+				if n := len(storedKeys(t, shared)); n != test.want {
+					t.Errorf("the store has %d keys, want %d", n, test.want)
+				}
+			})
+		})
+	}
+}
+
 // A replica that cannot reach the store uses the keys that it knows, and later the new ones.
 func TestReplicaIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -446,6 +446,110 @@ func TestWithdrawnAtAnotherReplica(t *testing.T) {
 	})
 }
 
+// An approver is shown at most 4,096 requests of all replicas.
+func TestNumberOfShownRequests(t *testing.T) {
+	for open, want := range map[int]int{4096: 4096, 4097: 4096} {
+		t.Run(fmt.Sprint(open), func(t *testing.T) {
+			sharing(t, 1, func(t *testing.T, shared store.Store, replicas []*replica) {
+				ctx, cancel := context.WithCancel(t.Context())
+				done := replicas[0].askWith(ctx, request("r0"))
+				prefix, item := recordOf(t, shared)
+				for i := 1; i < open; i++ { // records of other replicas
+					value := strings.Replace(string(item.Value), `"id":"r0"`, fmt.Sprintf(`"id":"r%d"`, i), 1)
+					if _, err := shared.Create(t.Context(), fmt.Sprint(prefix, "/copy-", i), []byte(value), time.Hour); err != nil {
+						t.Fatal(err)
+					}
+				}
+				person := replicas[0].connect(t, "dovetail.approval.v1")
+				got := 0
+				for more := true; more; {
+					synctest.Wait()
+					select {
+					case <-person.frames:
+						got++
+					default:
+						more = false
+					}
+				}
+				if got != want {
+					t.Errorf("%d of %d requests are shown, want %d", got, open, want)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
+
+// recordOf returns the only open request, and the prefix of its key.
+func recordOf(t *testing.T, shared store.Store) (prefix string, item store.Item) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for item, err := range shared.Watch(ctx, "approval") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(item.Value), `"frame"`) {
+			return item.Key[:strings.LastIndex(item.Key, "/")], item
+		}
+	}
+	t.Fatal("there is no record")
+	return "", item
+}
+
+// The decisions about the last 64 requests that have ended with an unknown decision are still shown when they are
+// announced.
+func TestLateAnnouncements(t *testing.T) {
+	sharing(t, 1, func(t *testing.T, shared store.Store, replicas []*replica) {
+		person := replicas[0].connect(t, subprotocol)
+		const ended = 66
+		for i := range ended {
+			ctx, cancel := context.WithCancel(t.Context())
+			id := fmt.Sprint("r", i)
+			done := replicas[0].askWith(ctx, numbered(id, i))
+			person.asked(t)
+			cancel()
+			<-done
+			person.wantDecided(t, id, "", "", "", 0)
+		}
+		for i := range ended {
+			id := fmt.Sprint("r", i)
+			if err := shared.Publish(t.Context(), "approval/decided/default", fmt.Appendf(nil, `{"id":%q,"decision":{"approved":true,"by":"ann"}}`, id)); err != nil {
+				t.Fatal(err)
+			}
+			if i < ended-64 {
+				person.wantSilence(t)
+			} else {
+				person.wantDecided(t, id, "approved", "ann", "", 0)
+			}
+		}
+	})
+}
+
+// A request waits for an approver for exactly ReconnectTimeout.
+func TestReconnectTimeoutOfReplicas(t *testing.T) {
+	sharing(t, 2, func(t *testing.T, _ store.Store, replicas []*replica) {
+		q := request("r")
+		q.Deadline = q.Created.Add(2 * time.Hour)
+		done := replicas[0].askWith(t.Context(), q)
+		pass(time.Hour - 1)
+		wantPending(t, done)
+		pass(1)
+		wantError(t, done, approval.NoApprover, "")
+		q = request("other")
+		q.Deadline = q.Created.Add(2 * time.Hour)
+		done = replicas[0].askWith(t.Context(), q)
+		pass(time.Hour - 1)
+		person := replicas[1].connect(t, "dovetail.approval.v1")
+		pass(time.Minute)
+		wantPending(t, done)
+		person.asked(t)
+		person.say(t, answerOf("other", true))
+		wantApproved(t, done, true)
+	})
+}
+
 // Requests expire at other replicas too.
 func TestExpiredAtAnotherReplica(t *testing.T) {
 	sharing(t, 2, func(t *testing.T, shared store.Store, replicas []*replica) {
@@ -483,8 +587,9 @@ func TestStoreIsDown(t *testing.T) {
 		if q := person.asked(t); q.Method != "refused" || q.Params.Reason != "the store cannot be reached: answer again" {
 			t.Errorf("the person gets %+v", q)
 		}
-		if q := person.asked(t); q.ID != "b" || q.Method != "approve" {
-			t.Errorf("the person gets %+v", q)
+		refused := time.Now()
+		if q := person.asked(t); q.ID != "b" || q.Method != "approve" || time.Since(refused) != time.Second {
+			t.Errorf("the person gets %+v after %v, want the request after a second", q, time.Since(refused))
 		}
 		wantPending(t, done)
 		replicas[1].setDown(false)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,13 +14,14 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/client/webhook"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
 // A fakeServer answers the n-th events/subscribe with a result, and later ones with the last result. "" is
-// an error.
+// an error, and "error N" one with the code N.
 type fakeServer struct {
 	delay time.Duration // of the answer to events/subscribe
 
@@ -57,6 +59,10 @@ func (f *fakeServer) connect(t *testing.T) *client.Session {
 			}
 			if result == "" {
 				return nil, mcp.ResourceNotFound("demo://log")
+			}
+			var code jsonrpc.Code
+			if n, _ := fmt.Sscanf(result, "error %d", &code); n == 1 {
+				return nil, &jsonrpc.Error{Code: code, Message: "no"}
 			}
 			return mcp.Raw(result), nil
 		}
@@ -247,6 +253,41 @@ func TestSubscriptionsWithoutResult(t *testing.T) {
 				defer f.mu.Unlock()
 				if !slices.Equal(f.methods, test.methods) {
 					t.Errorf("the client called %v, want %v", f.methods, test.methods)
+				}
+			})
+		})
+	}
+}
+
+// A refresh is repeated if the server may grant it later. Any other refusal ends the subscription.
+func TestRefusedRefreshes(t *testing.T) {
+	for code, repeated := range map[jsonrpc.Code]bool{
+		jsonrpc.Busy: true, jsonrpc.InternalError: true, mcp.CodeResourceExhausted: true, mcp.CodeCallbackEndpoint: true,
+		mcp.CodeNotFound: false, mcp.CodeForbidden: false, mcp.CodeUnsupported: false, jsonrpc.InvalidParams: false, jsonrpc.MethodNotFound: false,
+	} {
+		t.Run(fmt.Sprint(int(code)), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{results: []string{granted(time.Hour, "c1", false), fmt.Sprint("error ", int(code)), granted(2*time.Hour, "c1", false)}}
+				sub, err := webhook.Subscribe(t.Context(), f.connect(t), newReceiver(t, webhook.Options{}), "https://example.com/", "e", nil, (&recorder{}).handle,
+					&webhook.SubscribeOptions{Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(45 * time.Minute)
+				want := []string{"subscribe", "subscribe"}
+				if repeated {
+					want = append(want, "subscribe")
+				}
+				f.mu.Lock()
+				if !slices.Equal(f.methods, want) {
+					t.Errorf("the client called %v, want %v", f.methods, want)
+				}
+				f.mu.Unlock()
+				if e, ended := errors.AsType[*jsonrpc.Error](sub.Err()); ended == repeated || ended && e.Code != code {
+					t.Errorf("the subscription ends with %v", sub.Err())
+				}
+				if err := sub.Close(t.Context()); err != nil {
+					t.Error(err)
 				}
 			})
 		})

@@ -59,18 +59,26 @@ func TestQuotaConcurrently(t *testing.T) {
 	}
 }
 
-// Calls and subscriptions have limits of their own, also for one principal.
+// Calls and subscriptions have limits of their own, also for one principal. Streams of events count as
+// subscriptions; other requests about events count as calls.
 func TestEndpoint(t *testing.T) {
 	limits := transport.Limits{Calls: 3, CallsPerPrincipal: 2, Subscriptions: 3}.WithDefaults()
 	e := quota.NewEndpoint(&limits)
-	for _, method := range []string{mcp.MethodToolsCall, mcp.MethodSubscriptionsListen} {
+	for _, methods := range [][2]string{
+		{mcp.MethodToolsCall, mcp.MethodEventsPoll}, {mcp.MethodSubscriptionsListen, mcp.MethodEventsStream},
+	} {
 		for i, step := range []struct {
 			principal string
 			refused   bool
 		}{{"ann", false}, {"ann", false}, {"ann", true}, {"bob", false}, {"", true}} {
+			method := methods[i%2]
 			if err := e.Begin(step.principal, method); (err != nil) != step.refused {
 				t.Errorf("%s %d of %q: %v", method, i, step.principal, err)
 			}
+		}
+		e.End("bob", methods[1])
+		if err := e.Begin("", methods[0]); err != nil {
+			t.Errorf("%s after the end of a %s: %v", methods[0], methods[1], err)
 		}
 	}
 }

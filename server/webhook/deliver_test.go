@@ -163,6 +163,64 @@ func TestSuspension(t *testing.T) {
 	})
 }
 
+// A subscription without expiry ends when its deliveries have been suspended for seven days. Others
+// do not end.
+func TestLongSuspension(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	for _, test := range []struct {
+		name    string
+		fails   bool // the endpoint accepts nothing
+		forever bool
+		after   time.Duration // from the suspension to the sweep
+		ends    bool
+	}{
+		{"before the end", true, true, week - 1, false},
+		{"at the end", true, true, week, true},
+		{"with expiry", true, false, week + 24*time.Hour, false},
+		{"not suspended", false, true, week + 24*time.Hour, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, f := &endpoint{}, &feed{}
+				if test.fails {
+					e.handle = status(http.StatusInternalServerError)
+				}
+				opts := webhook.Options{Store: newMemory(t), Forever: true, MaxTTL: 4 * week, Sweep: time.Hour}
+				d := newDeliverer(t, e, opts)
+				stop := run(t, d, f.read)
+				r := request("alice", callback)
+				r.TTL, r.Forever = 4*week, test.forever
+				subscribe(t, d, r)
+				f.add(1000)
+				wake(t, d)
+				sleep(3 * time.Hour)
+				stop()
+				before := e.deliveries()
+				last := before[len(before)-1].at // no time passes until the suspension
+				e.mu.Lock()
+				e.handle = nil
+				e.mu.Unlock()
+
+				sleep(time.Until(last.Add(test.after - opts.Sweep)))
+				d = newDeliverer(t, e, opts)
+				run(t, d, f.read)
+				sleep(opts.Sweep)
+				got := e.deliveries()[len(before):]
+				if !test.ends {
+					if len(got) > 0 {
+						t.Errorf("the endpoint got %s", got[0].body)
+					}
+				} else if want := `{"type":"terminated","error":{"code":-32027,"message":"The callback endpoint accepts no deliveries"}}`; len(got) != 1 || got[0].body != want {
+					t.Errorf("the endpoint got %+v, want %s", got, want)
+				}
+				if grant := subscribe(t, d, r); grant.Created != test.ends {
+					t.Errorf("the next grant is %+v", grant)
+				}
+			})
+		})
+	}
+}
+
 // sleep lets virtual time pass.
 func sleep(d time.Duration) {
 	timer := time.NewTimer(d)

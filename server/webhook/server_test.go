@@ -181,6 +181,104 @@ func TestServerDelivers(t *testing.T) {
 	})
 }
 
+// subscribeWith makes a request for a subscription, with more members of the params. It reports whether events may
+// be missing.
+func subscribeWith(t *testing.T, session *client.Session, url, members string) (truncated bool) {
+	t.Helper()
+	params := fmt.Sprintf(`{"name":%q,"delivery":{"mode":"webhook","url":%q,"secret":%q}%s}`, event, url, shared.NewSecret().Text(), members)
+	text, err := session.Call(t.Context(), mcp.MethodEventsSubscribe, json.RawMessage(params), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result mcp.SubscribeEventsResult
+	if err := result.UnmarshalJSON(text); err != nil {
+		t.Fatal(err)
+	}
+	return result.Truncated
+}
+
+// After a cursor, maxAgeMs leaves out the events that are older when the client subscribes, also if there are more
+// than one batch of them. It has no effect on events that are published later.
+func TestMaxAgeAfterCursor(t *testing.T) {
+	for _, old := range []int{0, 1, 2500} {
+		t.Run(fmt.Sprint(old), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &endpoint{}
+				s, topic := newIncidents(t, newDeliverer(t, e, webhook.Options{}), server.Options{})
+				session := connectAs(t, only(s), "alice")
+				text, err := session.Call(t.Context(), mcp.MethodEventsPoll, json.RawMessage(`{"name":"`+event+`"}`), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var polled mcp.PollEventsResult
+				if err := polled.UnmarshalJSON(text); err != nil {
+					t.Fatal(err)
+				}
+				publish := func(id string, at time.Time) {
+					t.Helper()
+					if err := topic.Publish(t.Context(), incident{}, &server.PublishOptions{ID: id, Time: at}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range old {
+					publish(fmt.Sprint("old_", i), time.Now())
+				}
+				sleep(time.Millisecond)
+				publish("evt_1", time.Now())
+				sleep(time.Minute)
+				publish("evt_2", time.Now())
+				truncated := subscribeWith(t, session, callback, fmt.Sprintf(`,"cursor":%q,"maxAgeMs":60000`, *polled.Cursor))
+				if truncated != (old > 0) {
+					t.Errorf("the subscription begins truncated: %v", truncated)
+				}
+				sleep(time.Second)
+				publish("evt_3", time.Now().Add(-time.Hour))
+				sleep(time.Second)
+				got := slices.DeleteFunc(e.ids(), func(id string) bool { return strings.HasPrefix(id, "msg_") })
+				if want := []string{"evt_1", "evt_2", "evt_3"}; !slices.Equal(got, want) {
+					t.Errorf("the endpoint got %d events, which begin with %q, want %q", len(got), got[:min(len(got), 3)], want)
+				}
+			})
+		})
+	}
+}
+
+// A subscription without a cursor begins now, and maxAgeMs has no effect on it: an event that is published before the
+// first read is delivered, whenever it happened.
+func TestMaxAgeWithoutCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const other = "https://proxy.example.com/hooks/other"
+		release := make(chan struct{})
+		e := &endpoint{handle: func(_ http.ResponseWriter, d delivery) {
+			if d.url == other {
+				<-release
+			}
+		}}
+		s, topic := newIncidents(t, newDeliverer(t, e, webhook.Options{Deliveries: 1}), server.Options{})
+		session := connectAs(t, only(s), "alice")
+		subscribeWith(t, session, other, "")
+		publishIncident(t, topic, 1, "")
+		synctest.Wait() // the only worker waits for the other endpoint
+		if subscribeWith(t, session, callback, `,"maxAgeMs":60000`) {
+			t.Error("the subscription begins truncated")
+		}
+		if err := topic.Publish(t.Context(), incident{}, &server.PublishOptions{ID: "evt_2", Time: time.Now().Add(-time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		close(release)
+		sleep(time.Minute)
+		var got []string
+		for _, d := range e.deliveries() {
+			if d.url == callback {
+				got = append(got, d.id)
+			}
+		}
+		if want := []string{"evt_2"}; !slices.Equal(got, want) {
+			t.Errorf("the endpoint got %q, want %q", got, want)
+		}
+	})
+}
+
 // The server has lost the subscription; the client makes it again at its position.
 func TestServerHasLostTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

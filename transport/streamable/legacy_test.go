@@ -1078,8 +1078,10 @@ func TestLimitWriteTimeout(t *testing.T) {
 
 const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},` + modernMeta + `}}`
 
+// Streams of events count as subscriptions, and other calls do not.
 func TestLimitSubscriptions(t *testing.T) {
-	r := serve(t, newServer(), &streamable.Options{Limits: transport.Limits{Subscriptions: 2}}).modern("subscriptions/listen", "")
+	endpoint := serve(t, newServer(), &streamable.Options{Limits: transport.Limits{Subscriptions: 2}})
+	r := endpoint.modern("subscriptions/listen", "")
 	first := r.post(listen)
 	first.message("notifications/subscriptions/acknowledged")
 	r.post(listen).message("notifications/subscriptions/acknowledged")
@@ -1087,6 +1089,9 @@ func TestLimitSubscriptions(t *testing.T) {
 	if refused.Header.Get("Retry-After") == "" {
 		t.Error("the refusal has no Retry-After")
 	}
+	const stream = `{"jsonrpc":"2.0","id":1,"method":"events/stream","params":{"name":"x",` + modernMeta + `}}`
+	endpoint.modern("events/stream", "").post(stream).is(http.StatusServiceUnavailable, `"code":429`)
+	endpoint.modern("tools/call", "sum").post(sum(1, 2, 3)).is(http.StatusOK)
 	r.endpoint.Close()
 	first.message(`"result":{`)
 	first.ends()

@@ -396,6 +396,76 @@ func TestLimitOfForwardedMessages(t *testing.T) {
 	<-first
 }
 
+// One client cannot use up the messages that are on the way to other replicas. A message that has arrived does not
+// count any more.
+func TestLimitOfForwardedMessagesOfOneClient(t *testing.T) {
+	blocked := blockedStore{newStore(t), make(chan struct{}), make(chan struct{})}
+	r := serve(t, sharing{newServer(), blocked}, &streamable.Options{Limits: transport.Limits{Calls: 3, CallsPerPrincipal: 2}})
+	r.http.Config.Handler = asPrincipal(r.endpoint)
+	ann, bob := r.with("X-User", "ann").open(mcp.Version20251125), r.with("X-User", "bob").open(mcp.Version20251125)
+	const cancellation = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`
+	var forwarded sync.WaitGroup
+	forward := func(client *rig) {
+		forwarded.Go(func() { client.post(cancellation).is(http.StatusAccepted) })
+		<-blocked.publishing
+	}
+	forward(ann)
+	forward(ann)
+	ann.post(cancellation).is(http.StatusServiceUnavailable, "at most 2 messages to other replicas of one client")
+	forward(bob)
+	bob.post(cancellation).is(http.StatusServiceUnavailable, "at most 3 messages to other replicas")
+	for range 3 {
+		blocked.publish <- struct{}{}
+	}
+	forwarded.Wait()
+	forward(ann)
+	blocked.publish <- struct{}{}
+	forwarded.Wait()
+}
+
+// A subscribingStore counts subscriptions, which fail while it is down.
+type subscribingStore struct {
+	store.Store
+	down     atomic.Bool
+	attempts atomic.Int32
+}
+
+func (s *subscribingStore) Subscribe(ctx context.Context, subject string, handle func(context.Context, store.Message)) (func(), error) {
+	s.attempts.Add(1)
+	if s.down.Load() {
+		return nil, errDown
+	}
+	return s.Store.Subscribe(ctx, subject, handle)
+}
+
+// After a failed attempt to subscribe to the messages of other replicas, new sessions do not try again for a second.
+func TestFailedSubscriptionIsNotRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &subscribingStore{Store: newStore(t)}
+		shared.down.Store(true)
+		d := newMemoryEndpoint(t, sharing{newServer(), shared}, &streamable.Options{Logger: quiet})
+		want := func(status int, attempts int32) {
+			t.Helper()
+			w := d.send(t.Context(), http.MethodPost, "", initialize(mcp.Version20251125))
+			if got := shared.attempts.Load(); w.Code != status || got != attempts {
+				t.Errorf("status %d after %d attempts, want %d after %d", w.Code, got, status, attempts)
+			}
+		}
+		want(http.StatusServiceUnavailable, 1)
+		want(http.StatusServiceUnavailable, 1)
+		<-time.After(time.Second)
+		want(http.StatusServiceUnavailable, 1)
+		<-time.After(1)
+		want(http.StatusServiceUnavailable, 2)
+		shared.down.Store(false)
+		<-time.After(time.Second)
+		want(http.StatusServiceUnavailable, 2)
+		<-time.After(1)
+		want(http.StatusOK, 4) // notices and requests
+		want(http.StatusOK, 4)
+	})
+}
+
 // A replica that was disconnected ends the sessions that no longer exist.
 func TestMissedNotices(t *testing.T) {
 	replicas := serveReplicas(t, 2, newLegacyServer)

@@ -2,6 +2,7 @@ package features
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -10,6 +11,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -410,6 +413,49 @@ func TestHTTPAddressInUse(t *testing.T) {
 		err := serve(t.Context(), strings.TrimPrefix(base, "http://"), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "in use") {
 			t.Errorf("%s: an address in use gives %v", name, err)
+		}
+	}
+}
+
+// The balancer sends each request to the next target, and refuses requests of more than 16 MiB.
+func TestBalancer(t *testing.T) {
+	var targets []*url.URL
+	received := make(chan string, 10) // the target and the length of the body
+	for i := range 2 {
+		web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			n, err := io.Copy(io.Discard, r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			received <- fmt.Sprint(i, " ", n)
+		}))
+		t.Cleanup(web.Close)
+		target, err := url.Parse(web.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, target)
+	}
+	upstream := &http.Transport{}
+	t.Cleanup(upstream.CloseIdleConnections)
+	balancer := roundRobin(targets, upstream)
+	for _, test := range []struct {
+		size, status int
+		want         string
+	}{
+		{1, http.StatusOK, "1 1"},
+		{16 << 20, http.StatusOK, "0 16777216"},
+		{16<<20 + 1, http.StatusBadRequest, ""},
+		{2, http.StatusOK, "1 2"},
+	} {
+		w := httptest.NewRecorder()
+		balancer.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", bytes.NewReader(make([]byte, test.size))))
+		got := ""
+		if len(received) > 0 {
+			got = <-received
+		}
+		if w.Code != test.status || got != test.want {
+			t.Errorf("%d bytes: status %d at target %q, want %d at %q", test.size, w.Code, got, test.status, test.want)
 		}
 	}
 }
