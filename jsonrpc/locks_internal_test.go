@@ -1,7 +1,11 @@
 package jsonrpc
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -181,3 +185,100 @@ func TestCallsAreClosedConcurrently(t *testing.T) {
 		}
 	}
 }
+
+// A batch is sent once, with all responses, whatever the order in which its calls end.
+func TestBatchIsAnsweredConcurrently(t *testing.T) {
+	const n = 30 // of 64 messages that a batch may have, 60 are answered
+	c := NewConn(nil, func(*Conn) Handler { return nil }, nil)
+	b := batch{pending: 3 * n}
+	to := &lastReply{}
+	add := func(caller string) func(round int) {
+		return func(round int) { c.addToBatch(&b, to, fmt.Appendf(nil, "%q", fmt.Sprint(caller, round))) }
+	}
+	racetest.Together(n, add("a"), add("b"), func(int) { c.addToBatch(&b, to, nil) })
+	items, err := SplitBatch(to.msg)
+	if err != nil || to.count != 1 || len(items) != 2*n {
+		t.Fatalf("the batch was sent %d times, with %d responses (%v); want once with %d", to.count, len(items), err, 2*n)
+	}
+	for i := range n {
+		for _, caller := range []string{"a", "b"} {
+			if want := fmt.Sprintf("%q", fmt.Sprint(caller, i)); !slices.ContainsFunc(items, func(item json.RawMessage) bool { return string(item) == want }) {
+				t.Errorf("the batch does not have the response %s", want)
+			}
+		}
+	}
+}
+
+// A lastReply keeps the last reply.
+type lastReply struct {
+	count int
+	msg   []byte
+}
+
+func (r *lastReply) Reply(msg []byte) { r.count, r.msg = r.count+1, bytes.Clone(msg) }
+
+// Lines that are written at the same time arrive whole and in the order of each writer. After a failed
+// write, every line is refused.
+func TestLinesAreWrittenConcurrently(t *testing.T) {
+	const n = 300
+	for name, limit := range map[string]int{"all": 1 << 20, "until writing fails": 1 << 10} {
+		t.Run(name, func(t *testing.T) {
+			w := &failingWriter{left: limit}
+			l := NewLines(bytes.NewReader(nil), w, w, 0).(*lines)
+			var written [3]int
+			write := func(i int) func(round int) {
+				return func(round int) {
+					err := l.Write(context.Background(), fmt.Appendf(nil, "[%d,%d]", i, round))
+					switch {
+					case err == nil:
+						written[i]++
+					case !errors.Is(err, errFull) && !errors.Is(err, ErrClosed):
+						t.Errorf("Write: %v", err)
+					}
+				}
+			}
+			racetest.Together(n,
+				write(0),
+				write(1),
+				func(int) {
+					if err := l.writeError(); err != nil && !errors.Is(err, errFull) {
+						t.Errorf("writeError: %v", err)
+					}
+				},
+			)
+			racetest.Together(n, write(2), func(int) { _ = l.Close() }, func(int) { _ = l.Close() })
+			if err := l.Write(context.Background(), []byte("[]")); !errors.Is(err, ErrClosed) && !errors.Is(err, errFull) {
+				t.Errorf("Write after Close: %v", err)
+			}
+			var next [3]int
+			for line := range bytes.Lines(w.got) {
+				var i, round int
+				if _, err := fmt.Sscanf(string(line), "[%d,%d]\n", &i, &round); err != nil || round < next[i] {
+					t.Fatalf("the line %q was written after line %d of its writer: %v", line, next[i], err)
+				}
+				next[i] = round + 1
+			}
+			if got := bytes.Count(w.got, []byte("\n")); limit == 1<<20 && got != written[0]+written[1]+written[2] {
+				t.Errorf("%v lines were written, %d arrived", written, got)
+			}
+		})
+	}
+}
+
+var errFull = errors.New("the writer is full")
+
+// A failingWriter accepts as many bytes as are left, and writes either all of a piece or nothing.
+type failingWriter struct {
+	left int
+	got  []byte
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, errFull
+	}
+	w.got = append(w.got, p...)
+	return len(p), nil
+}
+
+func (*failingWriter) Close() error { return nil }
