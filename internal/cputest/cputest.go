@@ -17,24 +17,26 @@ func Time(run func()) time.Duration {
 }
 
 const (
-	// maxRatio is between 2, for linear time, and 4, for quadratic time.
-	maxRatio = 3
+	// factor is how much larger the larger size is.
+	factor = 4
+	// maxRatio is between 4, for linear time, and 16, for quadratic time.
+	maxRatio = 8
 	// Noise adds to some rounds, so the least times of several rounds count.
-	minRounds, maxRounds = 3, 10
+	minRounds, maxRounds = 3, 20
 )
 
-// WantLinear fails the test if run takes much more than twice the CPU time for twice the
-// size. It passes on systems that do not measure CPU time. A call of run with the size should
-// take at least a tenth of a millisecond.
+// WantLinear fails the test if the CPU time of run grows much more than the size: if four times
+// the size takes more than eight times as long. It passes on systems that do not measure CPU
+// time. A call of run with the size should take at least a tenth of a millisecond.
 func WantLinear(t testing.TB, what string, size int, run func(size int)) {
 	t.Helper()
-	once, twice := Time(func() { run(size) }), Time(func() { run(2 * size) })
-	for round := 1; round < minRounds || twice > maxRatio*once && round < maxRounds; round++ {
-		once = min(once, Time(func() { run(size) }))
-		twice = min(twice, Time(func() { run(2 * size) }))
+	small, large := Time(func() { run(size) }), Time(func() { run(factor * size) })
+	for round := 1; round < minRounds || large > maxRatio*small && round < maxRounds; round++ {
+		small = min(small, Time(func() { run(size) }))
+		large = min(large, Time(func() { run(factor * size) }))
 	}
-	t.Logf("%s: %v, and %v for twice the size", what, once, twice)
-	if twice > maxRatio*once {
-		t.Errorf("%s: the CPU time is %v, and %v for twice the size", what, once, twice)
+	t.Logf("%s: %v, and %v for %d times the size", what, small, large, factor)
+	if large > maxRatio*small {
+		t.Errorf("%s: the CPU time is %v, and %v for %d times the size", what, small, large, factor)
 	}
 }
