@@ -592,8 +592,8 @@ func TestLimitPages(t *testing.T) {
 	}
 }
 
-// after runs fn and checks how much virtual time has passed.
-func after(t *testing.T, want time.Duration, fn func()) {
+// wantDuration runs fn and checks how much virtual time has passed.
+func wantDuration(t *testing.T, want time.Duration, fn func()) {
 	t.Helper()
 	began := time.Now()
 	fn()
@@ -646,20 +646,20 @@ func TestProgressExtendsTheTimeout(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			session := connect(t, transport.Pipe(newWaitingServer()), client.Options{Era: era})
-			after(t, 500*time.Second, func() {
+			wantDuration(t, 500*time.Second, func() {
 				steps, told := 10, 0
 				result, err := session.CallTool(t.Context(), "step", stepsIn{steps}, &client.CallOptions{Progress: func(*mcp.ProgressParams) { told++ }})
 				if err != nil || result.IsError || told != steps {
 					t.Errorf("the call ends with %v, %v after %d reports", result, err, told)
 				}
 			})
-			after(t, time.Minute, func() {
+			wantDuration(t, time.Minute, func() {
 				_, err := session.CallTool(t.Context(), "step", stepsIn{10}, nil)
 				failed(t, err, jsonrpc.MaybeExecuted)
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 75*time.Second)
 			defer cancel()
-			after(t, 75*time.Second, func() {
+			wantDuration(t, 75*time.Second, func() {
 				_, err := session.CallTool(ctx, "step", stepsIn{10}, &client.CallOptions{Progress: func(*mcp.ProgressParams) {}})
 				failed(t, err, jsonrpc.MaybeExecuted)
 			})
@@ -679,7 +679,7 @@ func TestQuestionsDoNotCount(t *testing.T) {
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"value":"Ann"}`)}, nil
 				},
 			})
-			after(t, 5*time.Minute, func() {
+			wantDuration(t, 5*time.Minute, func() {
 				name, err := client.CallAs[string](t.Context(), session, "ask", nil, nil)
 				if err != nil || name != "Ann" {
 					t.Errorf("the call gives %q, %v", name, err)

@@ -53,7 +53,7 @@ func TestCallTimeout(t *testing.T) {
 					if test.want == anHour { // without a bound the call would never end
 						defer time.AfterFunc(anHour, cancel).Stop()
 					}
-					after(t, test.want, func() {
+					wantDuration(t, test.want, func() {
 						_, err := session.CallTool(ctx, "hang", nil, &client.CallOptions{Timeout: test.call})
 						call := failed(t, err, jsonrpc.MaybeExecuted)
 						if test.want < anHour && !errors.Is(call, context.DeadlineExceeded) || !strings.Contains(err.Error(), test.wantOption) {
@@ -124,7 +124,7 @@ func TestCallTimeoutOfEachMethod(t *testing.T) {
 							return nil
 						}), client.Options{Era: era, CallTimeout: timeout})
 						silent.Store(true)
-						after(t, want, func() {
+						wantDuration(t, want, func() {
 							err := make(t.Context(), session)
 							if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "client.Options.CallTimeout") {
 								t.Errorf("the error is %v, want one that names client.Options.CallTimeout", err)
@@ -150,24 +150,24 @@ func TestProgressAndQuestionsExtendCallTimeout(t *testing.T) {
 				},
 			})
 			progress := &client.CallOptions{Progress: func(*mcp.ProgressParams) {}}
-			after(t, 500*time.Second, func() {
+			wantDuration(t, 500*time.Second, func() {
 				if _, err := session.CallTool(t.Context(), "step", stepsIn{10}, progress); err != nil {
 					t.Error(err)
 				}
 			})
-			after(t, 500*time.Second, func() {
+			wantDuration(t, 500*time.Second, func() {
 				for _, err := range session.Stream(t.Context(), "chunks", stepsIn{10}, nil) {
 					if err != nil {
 						t.Error(err)
 					}
 				}
 			})
-			after(t, 49*time.Second, func() {
+			wantDuration(t, 49*time.Second, func() {
 				progress.Timeout = 49 * time.Second
 				_, err := session.CallTool(t.Context(), "step", stepsIn{10}, progress)
 				failed(t, err, jsonrpc.MaybeExecuted)
 			})
-			after(t, 5*time.Minute, func() {
+			wantDuration(t, 5*time.Minute, func() {
 				if name, err := client.CallAs[string](t.Context(), session, "ask", nil, nil); err != nil || name != "Ann" {
 					t.Errorf("the call gives %q, %v", name, err)
 				}

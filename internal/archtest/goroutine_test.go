@@ -22,6 +22,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/faults/proxy.go":             "accepts and forwards connections; Close of the proxy waits for them",
 		"internal/procgroup/procgroup.go":      "waits for a process; the caller of Launch waits for its end",
 		"transport/stdio/serve.go":             "reads standard input, which nothing can interrupt; it lasts as long as the process",
+		"internal/waittest/waittest.go":        "calls a function; the test waits for it with a timeout",
 		"transport/transporttest/run.go":       "closes a connection; the test waits for it with a timeout",
 		"transport/transporttest/server.go":    "unsolicited notifications of the test server; the transport waits for them",
 		"transport/transporttest/semantics.go": "concurrent callers; the test waits for them",

@@ -32,6 +32,8 @@ internal/jsonpointer:     internal/jsonscan
 internal/leaktest:        testing
 internal/calltest:        testing
 internal/racetest:
+internal/waittest:        testing
+internal/cputest:         testing golang.org/x/sys
 internal/netguard:        net/http
 internal/paging:          internal/jsonscan
 internal/pattern:

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -65,7 +64,6 @@ func TestResponsesWithoutEnd(t *testing.T) {
 		}()
 		network := httpclient.NewTransport()
 		c := httpclient.New("http://"+listener.Addr().String(), &http.Client{Transport: network}, nil, nil)
-		began := time.Now()
 		var progress httpclient.Progress
 		res, err := c.Post(t.Context(), c.URL(), http.Header{"Content-Type": {"application/json"}}, []byte("{}"), &progress)
 		if err == nil {
@@ -80,8 +78,8 @@ func TestResponsesWithoutEnd(t *testing.T) {
 		network.CloseIdleConnections()
 		listener.Close()
 		sent := <-served
-		if err == nil || len(err.Error()) > 1000 || sent > 16<<20 || time.Since(began) > 10*time.Second {
-			t.Errorf("%s: %.200v, after %d bytes and %v", name, err, sent, time.Since(began))
+		if err == nil || len(err.Error()) > 1000 || sent > 16<<20 {
+			t.Errorf("%s: %.200v, after %d bytes", name, err, sent)
 		}
 	}
 }

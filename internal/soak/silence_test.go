@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/faults"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -27,8 +28,6 @@ const (
 	pingInterval = 100 * time.Millisecond
 	// silentCallTimeout bounds calls over HTTP, which has no pings.
 	silentCallTimeout = 300 * time.Millisecond
-	// silenceLimit is how long detecting silence may take on a slow machine.
-	silenceLimit = 10 * time.Second
 )
 
 // A peer that vanishes without an end of its connection is detected: over WebSocket by pings
@@ -66,14 +65,10 @@ func TestVanishedPeers(t *testing.T) {
 			}()
 			await(t, "the call runs", func() bool { return holding.Load() == 1 })
 			proxy.Strike(faults.Stall, faults.ToClient)
-			began := time.Now()
-			err = <-failure
+			err = waittest.Receive(t, "the end of the call", failure)
 			failed, ok := errors.AsType[*jsonrpc.CallError](err)
 			if !ok || failed.Delivery != jsonrpc.MaybeExecuted || errors.Is(err, context.DeadlineExceeded) == test.pings {
 				t.Errorf("the call ends with %v", err)
-			}
-			if took := time.Since(began); took > silenceLimit {
-				t.Errorf("the call ended after %v", took)
 			}
 			if test.pings {
 				await(t, "the server ends the call", func() bool { return holding.Load() == 0 })
@@ -89,13 +84,11 @@ func TestVanishedPeers(t *testing.T) {
 				})
 			}
 			proxy.Strike(faults.Stall, faults.ToClient)
-			began = time.Now()
-			if err := session.Close(); err != nil {
-				t.Error(err)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("Close took %v", took)
-			}
+			waittest.Return(t, "Close", func() {
+				if err := session.Close(); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }

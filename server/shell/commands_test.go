@@ -5,6 +5,7 @@ package shell
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -98,21 +100,23 @@ func TestCancelledCommand(t *testing.T) {
 	u := newUser(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	begun := filepath.Join(u.files.Dir(), "begun")
-	go func() {
-		for {
-			if _, err := os.Stat(begun); err == nil || ctx.Err() != nil {
-				cancel()
-				return
-			}
-			<-time.After(5 * time.Millisecond)
+	exists := func(name string) func() bool {
+		return func() bool {
+			_, err := os.Stat(filepath.Join(u.files.Dir(), name))
+			return err == nil
 		}
-	}()
-	start := time.Now()
-	_, err := u.CallTool(ctx, "run_command", json.RawMessage(`{"command":"touch begun; sleep 61; touch ended"}`), nil)
-	if err == nil || time.Since(start) > 20*time.Second {
-		t.Errorf("after %v: %v", time.Since(start), err)
 	}
+	called := make(chan error, 1)
+	go func() {
+		_, err := u.CallTool(ctx, "run_command", json.RawMessage(`{"command":"trap 'touch ended; exit' TERM; touch begun; while :; do sleep 0.01; done"}`), nil)
+		called <- err
+	}()
+	waittest.Until(t, "the start of the command", exists("begun"))
+	cancel()
+	if err := waittest.Receive(t, "the end of the call", called); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ends with %v", err)
+	}
+	waittest.Until(t, "the end of the command", exists("ended"))
 }
 
 // A page of a server in the sandbox is seen at the URL, but not under another name.

@@ -377,11 +377,7 @@ func TestChallengeBombs(t *testing.T) {
 				res.WriteHeader(http.StatusUnauthorized)
 			}
 		})
-		began := time.Now()
 		_, err := w.request(w.client(nil))
-		if elapsed := time.Since(began); elapsed > patience {
-			t.Errorf("%s: took %v", name, elapsed)
-		}
 		if err != nil && len(err.Error()) > 2000 {
 			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 		}

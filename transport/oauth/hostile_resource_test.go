@@ -45,16 +45,12 @@ func TestMetadataThatPointsInside(t *testing.T) {
 		for _, host := range inside {
 			for _, scheme := range []string{"https", "http"} {
 				set(w, scheme+"://"+host+"/x")
-				began := time.Now()
 				_, err := w.request(client)
 				if _, ok := errors.AsType[*oauth.MetadataError](err); !ok {
 					t.Errorf("%s %s: got %v", position, host, err)
 				}
 				if _, refused := errors.AsType[*netguard.RefusedError](err); !refused && !strings.Contains(err.Error(), "expected a") {
 					t.Errorf("%s %s: it was not refused: %v", position, host, err)
-				}
-				if time.Since(began) > 2*time.Second {
-					t.Errorf("%s %s: took %v", position, host, time.Since(began))
 				}
 			}
 		}

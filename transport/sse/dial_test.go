@@ -315,6 +315,16 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 	none()
 }
 
+// bounds checks how much virtual time passes while do runs.
+func bounds(t *testing.T, want time.Duration, do func()) {
+	t.Helper()
+	began := time.Now()
+	do()
+	if took := time.Since(began); took != want {
+		t.Errorf("it took %v, want %v", took, want)
+	}
+}
+
 // Every wait for the server has a limit.
 func TestTimeouts(t *testing.T) {
 	silentServer := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -327,13 +337,6 @@ func TestTimeouts(t *testing.T) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	})
-	bounds := func(t *testing.T, want time.Duration, do func()) {
-		began := time.Now()
-		do()
-		if took := time.Since(began); took != want {
-			t.Errorf("it took %v, want %v", took, want)
-		}
-	}
 	in := func(name string, test func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
