@@ -50,7 +50,7 @@ type pass struct {
 //
 // In Go 1.26 the race detector may crash or hang in tests in virtual time if it has two
 // processors. So the first run has one. The second has two, without which few tests notice that
-// a lock is missing.
+// a lock is missing. The third is without the race detector, which some tests cannot run with.
 func passes(p *testedPackage) []pass {
 	if !p.concurrent {
 		return []pass{{}}
@@ -58,6 +58,9 @@ func passes(p *testedPackage) []pass {
 	first, second := pass{flags: []string{"-race", "-cpu=1"}}, pass{flags: []string{"-race", "-cpu=2"}}
 	if p.overAll {
 		first.transport = "pipe"
+	}
+	if p.plain {
+		return []pass{first, second, {transport: first.transport}}
 	}
 	return []pass{first, second}
 }

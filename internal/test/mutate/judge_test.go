@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -190,6 +191,27 @@ func TestRemovedLockIsCaught(t *testing.T) {
 	}
 	if r.Outcome != byRace || r.Test != "TestAdd" {
 		t.Errorf("got %s in %q, want %s in TestAdd", r.Outcome, r.Test, byRace)
+	}
+}
+
+// Tests in virtual time need one processor, tests of locks two, and tests of allocations no race
+// detector. Tests that dial run over the pipe first.
+func TestPasses(t *testing.T) {
+	race1, race2 := []string{"-race", "-cpu=1"}, []string{"-race", "-cpu=2"}
+	for _, test := range []struct {
+		p    testedPackage
+		want []pass
+	}{
+		{testedPackage{}, []pass{{}}},
+		{testedPackage{plain: true}, []pass{{}}},
+		{testedPackage{concurrent: true}, []pass{{"", race1}, {"", race2}}},
+		{testedPackage{concurrent: true, plain: true}, []pass{{"", race1}, {"", race2}, {"", nil}}},
+		{testedPackage{concurrent: true, overAll: true}, []pass{{"pipe", race1}, {"", race2}}},
+		{testedPackage{concurrent: true, overAll: true, plain: true}, []pass{{"pipe", race1}, {"", race2}, {"pipe", nil}}},
+	} {
+		if got := passes(&test.p); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%+v: got %v, want %v", test.p, got, test.want)
+		}
 	}
 }
 

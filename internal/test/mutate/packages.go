@@ -36,6 +36,7 @@ type testedPackage struct {
 	mutations  []mutation
 	concurrent bool   // uses locks, channels or goroutines, so its tests run with the race detector
 	overAll    bool   // its tests run over every transport
+	plain      bool   // some of its tests do not run with the race detector
 	sourceSum  string // of the package's files
 	testSum    string // of the files of its tests
 }
@@ -78,6 +79,7 @@ func loadPackage(root, folder string) (*testedPackage, error) {
 		}
 		sum.Write(text)
 		p.overAll = p.overAll || strings.Contains(string(text), "transporttests.Main(")
+		p.plain = p.plain || strings.Contains(string(text), "racetest.Enabled")
 	}
 	p.testSum = hex.EncodeToString(sum.Sum(nil)[:8])
 	return p, nil
