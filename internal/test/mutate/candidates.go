@@ -306,7 +306,9 @@ func (f *finder) returned(s *ast.ReturnStmt, stack []ast.Node) {
 	last, ok := results.List[len(results.List)-1].Type.(*ast.Ident)
 	value := s.Results[len(s.Results)-1]
 	if ok && last.Name == "error" && f.source(value) != "nil" {
-		f.add(errorValue, s.Pos(), "nil instead of "+shown(f.source(value)), f.replace(value, "nil"))
+		// The error is still used, since otherwise a variable or an import may be unused.
+		start, end := f.offset(value.Pos()), f.offset(value.End())
+		f.add(errorValue, s.Pos(), "nil instead of "+shown(f.source(value)), edit{start, start, "func(error) error { return nil }("}, edit{end, end, ")"})
 	}
 }
 

@@ -64,11 +64,11 @@ func TestMutationsOfEachKind(t *testing.T) {
 		{lock, "func f() {\n\tmu.Lock()\n}\n\nfunc g() {\n\tmu.Unlock()\n}", nil}, // ends elsewhere
 		{lock, "func f() {\n\ta.Lock()\n\tb.Unlock()\n}", nil},
 
-		{errorValue, "func f() error {\n\treturn err\n}", []string{"\treturn nil"}},
-		{errorValue, "func f() (int, error) {\n\treturn 0, g(1)\n}", []string{"\treturn 0, nil"}},
+		{errorValue, "func f() error {\n\treturn err\n}", []string{"\treturn func(error) error { return nil }(err)"}},
+		{errorValue, "func f() (int, error) {\n\treturn 0, g(1)\n}", []string{"\treturn 0, func(error) error { return nil }(g(1))"}},
 		{errorValue, "func f() (n int, err error) {\n\treturn 0, nil\n}", nil},
 		{errorValue, "func f() (int, error) {\n\treturn g()\n}", nil},
-		{errorValue, "func f() int {\n\th(func() error {\n\t\treturn err\n\t})\n\treturn a\n}", []string{"\t\treturn nil"}},
+		{errorValue, "func f() int {\n\th(func() error {\n\t\treturn err\n\t})\n\treturn a\n}", []string{"\t\treturn func(error) error { return nil }(err)"}},
 
 		{constant, "func f() int {\n\treturn 7\n}", []string{"\treturn 8"}},
 		{constant, "const a = 64 << 0x0a", []string{"const a = 65 << 0x0a", "const a = 64 << 11"}},
