@@ -179,6 +179,8 @@ internal/conformance:     os/exec
 internal/conformance/client: mcp transport/oauth transport/streamable client client/skills net/http
 # Kills servers behind dovetail serve.
 internal/killbench:       jsonrpc mcp transport/streamable client os/exec
+# Changes the source and runs the tests of the changed package.
+internal/test/mutate:     internal/procgroup os/exec
 internal/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http
 
 .:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -274,4 +275,50 @@ func TestEndPaused(t *testing.T) {
 		})
 	}
 	deadline.EndPaused(t.Context(), errStop) // has no deadline
+}
+
+// Pauses, activities and timers that fire at the same time leave the deadline as it was.
+func TestDeadlinesAreConcurrent(t *testing.T) {
+	var activity deadline.Activity
+	defer activity.Pause()() // keeps the context open
+	ctx, cancel := deadline.With(activity.Context(t.Context()), time.Microsecond, errLate)
+	defer cancel()
+	var group sync.WaitGroup
+	for _, work := range []func(){
+		func() { deadline.Pause(ctx)() },
+		func() { deadline.PauseWork(ctx)() },
+		func() { deadline.Paused(ctx) },
+		func() { deadline.Left(ctx, time.Minute) },
+		func() { activity.Pause()() },
+		func() { activity.Renew() },
+		func() {
+			_, cancel := deadline.With(ctx, time.Microsecond, errLate)
+			cancel()
+		},
+	} {
+		group.Go(func() {
+			for range 200 {
+				work()
+			}
+		})
+	}
+	group.Wait()
+	if deadline.Paused(ctx) || ctx.Err() != nil || activity.Left(time.Minute) != time.Minute {
+		t.Errorf("paused: %t, ended: %v, left of the activity: %v", deadline.Paused(ctx), context.Cause(ctx), activity.Left(time.Minute))
+	}
+}
+
+// A pause that begins while the pauses of a context are ended ends it, whichever is first.
+func TestEndPausedIsConcurrent(t *testing.T) {
+	for range 200 {
+		ctx, cancel := deadline.With(t.Context(), time.Hour, errLate)
+		var group sync.WaitGroup
+		group.Go(func() { deadline.EndPaused(ctx, errors.New("ended")) })
+		group.Go(func() { deadline.Pause(ctx) })
+		group.Wait()
+		if ctx.Err() == nil {
+			t.Error("the context is open")
+		}
+		cancel()
+	}
 }

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
