@@ -42,7 +42,7 @@ func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, accepts accept
 	}
 	st := &stream{session: s, charge: charge, call: req.ID}
 	if changesRecord(req) {
-		st.changes = []*jsonrpc.Request{req}
+		st.addChange(req)
 	}
 	s.serve(w, r, accepts, st, func() { s.conn.ReceiveMessage(r.Context(), st, st, msg) })
 }
@@ -83,7 +83,7 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts accepte
 			return
 		}
 		if req, ok := msg.(*jsonrpc.Request); ok && changesRecord(req) {
-			st.changes = append(st.changes, req)
+			st.addChange(req)
 		}
 	}
 	if !calls {

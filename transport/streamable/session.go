@@ -37,6 +37,7 @@ type session struct {
 	mu        sync.Mutex
 	record    *record // as applied here
 	revision  uint64
+	repeated  int                  // how often calls that another replica has served were repeated here
 	streams   []*stream            // those that a client can resume
 	followers map[string]*follower // by stream
 
@@ -160,7 +161,7 @@ func (s *session) findStream(name string) *stream {
 }
 
 // adopt repeats the calls that have led to a record, unless a newer one has been applied. done are
-// those that this replica has served itself. The caller holds s.applyMu.
+// those that this replica has served itself and that still have effect. The caller holds s.applyMu.
 func (s *session) adopt(ctx context.Context, r *record, revision uint64, done ...*jsonrpc.Request) error {
 	s.mu.Lock()
 	before, known := *s.record, s.revision
@@ -179,16 +180,25 @@ func (s *session) adopt(ctx context.Context, r *record, revision uint64, done ..
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A change between the subscription at another replica and now has not been reported here.
-	for _, uri := range r.Resources {
-		if !slices.Contains(before.Resources, uri) {
-			s.notifyUpdated(ctx, uri)
-		}
+	subscribed := slices.DeleteFunc(slices.Clone(r.Resources), func(uri string) bool { return slices.Contains(before.Resources, uri) })
+	s.mu.Lock()
+	s.record, s.revision = r, revision
+	if len(requests) > 0 {
+		s.repeated++
 	}
+	s.mu.Unlock()
+	// A change between the subscription at another replica and now has not been reported here.
+	for _, uri := range subscribed {
+		s.notifyUpdated(ctx, uri)
+	}
+	return nil
+}
+
+// repeatCount returns how often calls that another replica has served were repeated here.
+func (s *session) repeatCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record, s.revision = r, revision
-	return nil
+	return s.repeated
 }
 
 // repeat serves calls without a client. Their errors are ignored: a resource may have gone, which its
@@ -235,11 +245,11 @@ func (s *session) reloadRecord(ctx context.Context) error {
 }
 
 // refresh begins the time to live of the record again, and applies what other replicas have changed.
-func (s *session) refresh(ctx context.Context) error { return s.save(ctx, nil) }
+func (s *session) refresh(ctx context.Context) error { return s.save(ctx, nil, 0) }
 
 // save adds calls that have succeeded here to the record, for other replicas. If that fails, it
-// reverses them.
-func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
+// reverses them. repeated is the repeatCount before the calls.
+func (s *session) save(ctx context.Context, calls []*jsonrpc.Request, repeated int) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	r, revision, changed, err := s.endpoint.sessions.update(ctx, s.id, func(r *record) (changed bool) {
@@ -252,7 +262,11 @@ func (s *session) save(ctx context.Context, calls []*jsonrpc.Request) error {
 		s.undo(calls)
 		return err
 	}
-	if err := s.adopt(ctx, r, revision, calls...); err != nil || !changed {
+	done := calls
+	if s.repeatCount() != repeated { // an earlier call at another replica may have been repeated after these
+		done = nil
+	}
+	if err := s.adopt(ctx, r, revision, done...); err != nil || !changed {
 		return err
 	}
 	if err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil); err != nil { // they apply the record when they refresh it

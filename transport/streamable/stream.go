@@ -28,6 +28,7 @@ type stream struct {
 	charge       *bufpool.Charge    // of the message that opened the stream
 	call         jsonrpc.ID         // zero for a batch, and for unsolicited messages
 	changes      []*jsonrpc.Request // of the calls, those that change the record of the session
+	repeated     int                // the repeatCount of the session before the first of them
 
 	mu       sync.Mutex
 	response *response // nil while the client is disconnected
@@ -115,6 +116,14 @@ func (st *stream) Reply(msg []byte) {
 	st.endResponse()
 }
 
+// addChange adds a call that changes the record of the session, before it is received.
+func (st *stream) addChange(req *jsonrpc.Request) {
+	if len(st.changes) == 0 {
+		st.repeated = st.session.repeatCount()
+	}
+	st.changes = append(st.changes, req)
+}
+
 // saveChanges stores the changes that calls have made to the session. If that fails, the call fails.
 func (st *stream) saveChanges(reply []byte) []byte {
 	var succeeded []*jsonrpc.Request
@@ -126,7 +135,7 @@ func (st *stream) saveChanges(reply []byte) []byte {
 	if len(succeeded) == 0 {
 		return reply
 	}
-	err := st.session.save(st.session.conn.Input(), succeeded)
+	err := st.session.save(st.session.conn.Input(), succeeded, st.repeated)
 	if err == nil {
 		return reply
 	}
