@@ -86,7 +86,7 @@ func connect(ctx context.Context, url string) (sessions, error) {
 	var all sessions
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		// The bridge starts its servers before it answers for the first time.
-		s, err := client.Connect(ctx, streamable.Dial(url, nil), &client.Options{Era: era, ProbeTimeout: time.Minute, ConnectTimeout: time.Minute})
+		s, err := client.Connect(ctx, streamable.Dial(url, nil), &client.Options{Era: era, ProbeTimeout: 2 * time.Minute, ConnectTimeout: 2 * time.Minute})
 		if err != nil {
 			all.close()
 			return nil, err
