@@ -5,11 +5,14 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { eventually, launch, visit } from "./browser.mjs";
 
 const [shop, dovetail] = process.argv.slice(2);
-await writeFile("mcp.json", JSON.stringify({ mcpServers: { shop: { command: shop, dovetail: { required: true } } } }));
+const { work } = process.env;
+const config = join(work, "mcp.json");
+await writeFile(config, JSON.stringify({ mcpServers: { shop: { command: shop, dovetail: { required: true } } } }));
 
 /** Starts a program that serves HTTP. */
 async function serve(...command) {
@@ -27,7 +30,7 @@ let server; // URL of the server of a test
 
 // One origin has the page of the host and the server, since the server allows no other.
 const called = []; // bodies of requests to the server
-const script = await readFile("host.js");
+const script = await readFile(join(work, "host.js"));
 const web = createServer((req, res) => {
   if (req.url === "/") return res.setHeader("Content-Type", "text/html").end('<!doctype html><link rel="icon" href="data:,"><script type="module" src="/host.js"></script><body>');
   if (req.url === "/host.js") return res.setHeader("Content-Type", "text/javascript").end(script);
@@ -92,7 +95,7 @@ async function showsCart(browser, tool, version) {
 
 const browser = await launch();
 try {
-  for (const [tool, ...command] of [["cart", shop], ["shop__cart", dovetail, "serve", "-open", "-config", "mcp.json"]]) {
+  for (const [tool, ...command] of [["cart", shop], ["shop__cart", dovetail, "serve", "-open", "-config", config]]) {
     const { child, url } = await serve(...command);
     server = url;
     try {

@@ -12,8 +12,8 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
 const config = process.argv[2];
-const work = import.meta.dirname;
-const bridge = [join(work, "dovetail"), "serve", "-config", config];
+const dovetail = join(process.env.bin, "dovetail");
+const bridge = [dovetail, "serve", "-config", config];
 const VERSIONS = { modern: "2026-07-28", legacy: "2025-11-25" };
 const SERVERS = ["everything", "files", "memory", "thinking", "remote"];
 const file = join(process.env.BRIDGE_FILES, "bread.txt");
@@ -25,7 +25,7 @@ let passed = 0;
 
 /** Types lines into a session of dovetail; returns the printed documents and standard error. */
 async function converse(args, lines) {
-  const child = spawn(join(work, "dovetail"), args, { stdio: "pipe" });
+  const child = spawn(dovetail, args, { stdio: "pipe" });
   const exit = once(child, "exit");
   child.stdin.end(lines.join("\n") + "\n");
   const [out, said] = await Promise.all([all(child.stdout), all(child.stderr)]);
@@ -101,7 +101,7 @@ const checks = (era) => [
 /** Holds a session in one era, with all checks. */
 async function look(where, era, args) {
   const list = checks(era);
-  const { documents, said } = await converse(["-era", era, "-timeout", "90s", ...args], list.flatMap(([typed]) => typed));
+  const { documents, said } = await converse(["-era", era, "-timeout", "120s", ...args], list.flatMap(([typed]) => typed));
   for (const [i, [, name, body]] of list.entries()) {
     const label = `${where}, ${era}: ${name}`;
     assert.ok(documents[i], `${label}: nothing is shown, but ${said}`);
@@ -152,7 +152,7 @@ async function foreign(where, era, transport) {
   for (const [method, answer] of Object.entries(ANSWERS)) {
     client.setRequestHandler(method, () => (asked.push(method), answer()));
   }
-  await client.connect(transport);
+  await client.connect(transport, { timeout: 120_000 });
   try {
     assert.equal(client.getNegotiatedProtocolVersion(), VERSIONS[era]);
     const { tools } = await client.listTools();

@@ -5,11 +5,8 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { WebSocketClientTransport } from "@modelcontextprotocol/sdk/client/websocket.js";
 import * as schemas from "@modelcontextprotocol/sdk/types.js";
-import { WebSocket } from "ws";
 import { CAPABILITIES, INFO, LEGACY, NOTIFICATIONS, Peer, QUESTIONS } from "./client-peer.mjs";
 import { Ear } from "./client-server.mjs";
-
-globalThis.WebSocket ??= WebSocket; // Node.js has one of its own since 22
 
 export const name = "sdk 1.x";
 export const versions = { stdio: LEGACY, http: LEGACY, sse: LEGACY, ws: LEGACY };

@@ -4,12 +4,13 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { join } from "node:path";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { serve } from "./client-server.mjs";
 
-const INSPECTOR = "node_modules/@modelcontextprotocol/inspector/clients/cli/build/index.js";
+const INSPECTOR = join(import.meta.dirname, "node_modules/@modelcontextprotocol/inspector/clients/cli/build/index.js");
 const CHANGED = 7; // the exit code of a skill that does not fit its digests
 const [command, folder] = process.argv.slice(2);
 
@@ -20,7 +21,7 @@ const SKILLS = {
 
 /** Verifies all skills of a server; returns the exit code and a report for each skill. */
 async function verify(...target) {
-  const args = [`${folder}/${INSPECTOR}`, "--protocol-era", "modern", "--method", "skills/list", "--verify", "--format", "json"];
+  const args = [INSPECTOR, "--protocol-era", "modern", "--method", "skills/list", "--verify", "--format", "json"];
   const child = spawn(process.execPath, [...args, ...target], {
     env: { ...process.env, HOME: folder }, stdio: ["ignore", "pipe", "pipe"], timeout: 30_000,
   });

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { eventually } from "./browser.mjs";
 
-const work = import.meta.dirname;
+const { bin, work } = process.env;
 const sent = join(work, "sent");
 
 export class Program {
@@ -20,10 +20,10 @@ export class Program {
   static async start(options = {}, folder = mkdtempSync(join(work, "files-"))) {
     const program = Object.assign(new Program(), { folder, journal: join(folder, "journal.jsonl") });
     writeFileSync(sent, "");
-    const flags = { config: "mcp.json", policy: "policy.json", http: "127.0.0.1:0", journal: program.journal, ...options };
+    const flags = { config: join(work, "mcp.json"), policy: join(work, "policy.json"), http: "127.0.0.1:0", journal: program.journal, ...options };
     const env = { ...process.env, GATEWAY_FILES: folder, GATEWAY_MEMORY: join(folder, "memory.jsonl") };
-    program.#child = spawn(join(work, "dovetail"), ["serve", ...Object.entries(flags).map(([name, value]) => `-${name}=${value}`)], {
-      cwd: work, env, stdio: ["ignore", "ignore", "pipe"],
+    program.#child = spawn(join(bin, "dovetail"), ["serve", ...Object.entries(flags).map(([name, value]) => `-${name}=${value}`)], {
+      env, stdio: ["ignore", "ignore", "pipe"],
     });
     program.#ended = once(program.#child, "exit");
     for await (const line of createInterface(program.#child.stderr)) {
@@ -75,7 +75,7 @@ export class Program {
 
   /** The journal's events, once it has been verified. */
   async verified() {
-    const { stdout } = await promisify(execFile)(join(work, "dovetail"), ["journal", "verify", this.journal]);
+    const { stdout } = await promisify(execFile)(join(bin, "dovetail"), ["journal", "verify", this.journal]);
     assert.match(stdout, /is valid/);
     assert.doesNotMatch(stdout, /without an outcome|incomplete last entry/);
     return this.events();
@@ -110,7 +110,7 @@ export const WAYS = {
   async mcp(program, server, tool, json, signal) {
     const args = ["-timeout", "60s", "-header", `Authorization: Bearer ${program.token}`, "call", `${program.url}/mcp`, `${server}__${tool}`, json];
     try {
-      const { stdout } = await promisify(execFile)(join(work, "dovetail"), args, { signal });
+      const { stdout } = await promisify(execFile)(join(bin, "dovetail"), args, { signal });
       return { ok: true, text: stdout };
     } catch (error) {
       if (![1, 2, 4].includes(error.code)) throw error;

@@ -15,7 +15,7 @@ export class Host {
   static async start(options = {}) {
     const host = new Host();
     const flags = Object.entries(options).map(([name, value]) => `-${name}=${value}`);
-    host.#child = spawn(join(import.meta.dirname, "httpfixture"), flags, { stdio: ["pipe", "pipe", "ignore"] });
+    host.#child = spawn(join(process.env.bin, "httpfixture"), flags, { stdio: ["pipe", "pipe", "ignore"] });
     const ready = Promise.withResolvers();
     createInterface({ input: host.#child.stdout }).on("line", (line) => {
       const event = JSON.parse(line);

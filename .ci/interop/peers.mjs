@@ -11,7 +11,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text as readAll } from "node:stream/consumers";
 
-const work = import.meta.dirname;
+const { bin, work } = process.env;
+const here = import.meta.dirname;
 const ERAS = ["modern", "legacy"];
 
 /** The text that a server with a fault answers, or "fails" if its call must fail soon. */
@@ -48,14 +49,14 @@ function run(command, args, timeout = 60_000) {
 
 /** Runs dovetail, and returns the printed document. */
 function dovetail(...args) {
-  const { status, out, said } = run(join(work, "dovetail"), args);
+  const { status, out, said } = run(join(bin, "dovetail"), args);
   assert.equal(status, 0, `dovetail ${args.join(" ")}: exit ${status}\n${out}${said}`);
   return JSON.parse(out);
 }
 
 /** Types lines to a session of dovetail while this program serves, and returns the printed documents. */
 async function session(lines, ...args) {
-  const child = spawn(join(work, "dovetail"), ["-timeout", "120s", ...args], { stdio: ["pipe", "pipe", "ignore"] });
+  const child = spawn(join(bin, "dovetail"), ["-timeout", "120s", ...args], { stdio: ["pipe", "pipe", "ignore"] });
   child.stdin.end(lines.join("\n") + "\n");
   const out = await readAll(child.stdout);
   return out.split(/(?<=^\})\n/m).filter(Boolean).map((document) => JSON.parse(document));
@@ -63,7 +64,7 @@ async function session(lines, ...args) {
 
 /** Runs a program of npm, and returns the printed document. */
 function node(program, ...args) {
-  const { status, out, said } = run("node", [join(work, "node_modules/.bin", program), ...args]);
+  const { status, out, said } = run("node", [join(here, "node_modules/.bin", program), ...args]);
   assert.equal(status, 0, `${program} ${args.join(" ")}: exit ${status}\n${out}${said}`);
   return JSON.parse(out);
 }
@@ -104,11 +105,11 @@ const names = (list) => list.map((entry) => entry.name);
 async function faults() {
   const mcpServers = {};
   for (const fault of Object.keys(FAULTS)) {
-    mcpServers[fault] = { command: process.execPath, args: [join(work, "peer-faulty.mjs"), fault] };
+    mcpServers[fault] = { command: process.execPath, args: [join(here, "peer-faulty.mjs"), fault] };
   }
   const config = join(work, "faults.json");
   writeFileSync(config, JSON.stringify({ mcpServers }));
-  const { url, end } = await serve(join(work, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
+  const { url, end } = await serve(join(bin, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
   try {
     for (const era of ERAS) {
       await check(`faults, ${era}: the first list has all tools`, () => {
@@ -122,7 +123,7 @@ async function faults() {
             return;
           }
           const began = Date.now();
-          const { status, out, said } = run(join(work, "dovetail"), args);
+          const { status, out, said } = run(join(bin, "dovetail"), args);
           assert.equal(status, 1, out + said);
           assert.match(said, /cannot be understood; the call may have been executed/);
           assert.ok(Date.now() - began < 10_000, "it took too long");
@@ -143,11 +144,11 @@ async function browser() {
   await once(web, "listening");
   const server = {
     command: process.execPath,
-    args: [join(work, "node_modules/.bin/playwright-mcp"), "--executable-path", "/usr/bin/chromium", "--headless", "--no-sandbox", "--isolated"],
+    args: [join(here, "node_modules/.bin/playwright-mcp"), "--executable-path", "/usr/bin/chromium", "--headless", "--no-sandbox", "--isolated"],
   };
   const config = join(work, "browser.json");
   writeFileSync(config, JSON.stringify({ mcpServers: { browser: server } }));
-  const { url, end } = await serve(join(work, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
+  const { url, end } = await serve(join(bin, "dovetail"), "serve", "-config", config, "-http", "127.0.0.1:0", "-open");
 
   const use = (where, prefix, ...args) =>
     check(where, async () => {
@@ -179,7 +180,7 @@ async function browser() {
 
 /** Programs of others that connect to a server over HTTP. */
 async function clients() {
-  const { url, end } = await serve(join(work, "everything"), "-http", "127.0.0.1:0");
+  const { url, end } = await serve(join(bin, "everything"), "-http", "127.0.0.1:0");
   const inspector = ["mcp-inspector", "--cli", url, "--transport", "http", "--method"];
   try {
     await check("Inspector: tools/list", () => {
@@ -196,7 +197,7 @@ async function clients() {
     });
     for (const transport of ["http-only", "sse-only"]) {
       const at = transport === "sse-only" ? url.replace(/mcp$/, "sse") : url;
-      const remote = ["--", "node", join(work, "node_modules/.bin/mcp-remote"), at, "--allow-http", "--transport", transport];
+      const remote = ["--", "node", join(here, "node_modules/.bin/mcp-remote"), at, "--allow-http", "--transport", transport];
       await check(`mcp-remote, ${transport}: tools`, () => {
         assert.ok(names(dovetail("tools", ...remote).tools).includes("test_simple_text"));
       });
@@ -212,7 +213,7 @@ async function clients() {
 /** A proxy that shares one child among its clients, and forwards the initialize of each. */
 async function proxy() {
   const port = await freePort();
-  const args = [join(work, "node_modules/.bin/supergateway"), "--stdio", join(work, "everything"), "--outputTransport", "sse", "--port", String(port)];
+  const args = [join(here, "node_modules/.bin/supergateway"), "--stdio", join(bin, "everything"), "--outputTransport", "sse", "--port", String(port)];
   const child = spawn("node", args, { stdio: ["pipe", "pipe", "inherit"] }); // it ends with its input
   const exit = once(child, "exit");
   try {

@@ -7,13 +7,12 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 
-const work = import.meta.dirname;
 const MARK = "SANDBOX_MARK";
 let marks = 0;
 
 /** The arguments for a workspace. */
 export const args = (root) => [
-  "-root", root, "-browser", join(work, "node_modules/.bin/playwright-mcp"), "-pass", `${MARK},GOFLAGS,GOPROXY`,
+  "-root", root, "-browser", join(import.meta.dirname, "node_modules/.bin/playwright-mcp"), "-pass", `${MARK},GOFLAGS,GOPROXY`,
 ];
 
 export class Program {
@@ -27,7 +26,7 @@ export class Program {
   }
 
   async #start(root, more) {
-    this.child = spawn(join(work, "sandbox"), [...args(root), "-addr", "127.0.0.1:0", ...more], {
+    this.child = spawn(join(process.env.bin, "sandbox"), [...args(root), "-addr", "127.0.0.1:0", ...more], {
       stdio: ["ignore", "inherit", "pipe"], env: { ...process.env, [MARK]: this.mark },
     });
     this.exit = once(this.child, "exit");

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Program, args } from "./sandbox-program.mjs";
 
-const work = import.meta.dirname;
+const { bin, work } = process.env;
 let passed = 0;
 
 async function check(name, body) {
@@ -171,7 +171,7 @@ async function extend(where, program, client, modern) {
   };
   const tools = async () => (await client.listTools(undefined, { cacheMode: "bypass" })).tools.map((tool) => tool.name);
   await check(`${where}: add a server`, async () => {
-    const { tools: added } = await change("POST", "/custom-mcp", { mcpServers: { desk: { command: join(work, "compose"), env: program.env } } });
+    const { tools: added } = await change("POST", "/custom-mcp", { mcpServers: { desk: { command: join(bin, "compose"), env: program.env } } });
     assert.ok(added.includes("mcp_desk_clock_now"), String(added));
     assert.ok((await tools()).includes("mcp_desk_clock_now"));
     assert.equal(told, 1, "told more than once");
@@ -217,7 +217,7 @@ for (const [era, versionNegotiation] of [["modern", { mode: { pin: "2026-07-28" 
 
 // dovetail starts the sandbox; each call is the next line of one session.
 for (const era of ["modern", "legacy"]) {
-  const child = spawn(join(work, "dovetail"), ["-era", era, "-timeout", "120s", "session", "--", join(work, "sandbox"), ...args(workspace())], {
+  const child = spawn(join(bin, "dovetail"), ["-era", era, "-timeout", "120s", "session", "--", join(bin, "sandbox"), ...args(workspace())], {
     stdio: ["pipe", "pipe", "ignore"],
   });
   const exit = once(child, "exit");
@@ -246,7 +246,7 @@ await check("killed: nothing is left behind", async () => {
   const call = (name, input) => client.callTool({ name, arguments: input }, { timeout: 180_000 });
   await call("run_background", { command: "trap '' TERM; setsid sleep 61 & sleep 61; sleep 61" });
   await call("browser_navigate", { url: "data:text/html,<h1>hello</h1>" });
-  await program.send("POST", "/custom-mcp", { mcpServers: { desk: { command: join(work, "compose"), env: program.env } } });
+  await program.send("POST", "/custom-mcp", { mcpServers: { desk: { command: join(bin, "compose"), env: program.env } } });
   assert.ok(program.left().length > 5, String(program.left()));
   await program.kill();
   await client.close().catch(() => {});

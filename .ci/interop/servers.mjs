@@ -7,12 +7,12 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 
-const work = process.argv[2];
+const { bin, work } = process.env;
 const files = join(work, "files");
 mkdirSync(files);
 writeFileSync(join(files, "a.txt"), "hello\n");
 
-const server = (name, ...args) => ["node", join(work, "node_modules/.bin", `mcp-server-${name}`), ...args];
+const server = (name, ...args) => ["node", join(import.meta.dirname, "node_modules/.bin", `mcp-server-${name}`), ...args];
 const everything = server("everything");
 const filesystem = server("filesystem", files);
 const memory = server("memory");
@@ -28,7 +28,7 @@ const verbs = ["info", "tools", "resources", "templates", "prompts", "call", "re
 function run(args, target, status = 0) {
   const verb = args.findIndex((arg) => verbs.includes(arg)) + 1;
   const line = typeof target === "string" ? [...args.slice(0, verb), target, ...args.slice(verb)] : [...args, "--", ...target];
-  const ran = spawnSync(join(work, "dovetail"), line, {
+  const ran = spawnSync(join(bin, "dovetail"), line, {
     encoding: "utf8",
     timeout: 60_000,
     env: { ...process.env, MEMORY_FILE_PATH: join(work, "memory.json") },

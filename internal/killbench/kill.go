@@ -112,14 +112,15 @@ func killDuringCalls(ctx context.Context, all sessions, v testServer, ids []int)
 
 const (
 	rounds = 6                     // at most
-	window = 5 * time.Second       // of each measurement
 	every  = 20 * time.Millisecond // between two calls of a session at a server
 	open   = 4                     // calls at the server that is killed
-
-	// tolerance is how much longer the slowest hundredth of calls may take: twice the
-	// goal of a tenth, because of noise on a shared machine.
-	tolerance = 1.2
 )
+
+// A goal is how much longer calls may take while another server restarts.
+type goal struct {
+	window    time.Duration // of each measurement
+	tolerance float64       // the largest factor between the two slowest hundredths of calls
+}
 
 // longCall takes a minute, and reports progress immediately.
 const longCall = `{"name":"everything__trigger-long-running-operation","arguments":{"duration":60,"steps":600}}`
@@ -128,13 +129,13 @@ const longCall = `{"name":"everything__trigger-long-running-operation","argument
 // and while it restarts. Restarting takes processor time in any case, so during the first
 // measurement the same program is started without the bridge. One round without a
 // difference is enough: noise on a shared machine explains the others.
-func compareLatencies(ctx context.Context, b *bridge, all sessions) error {
+func compareLatencies(ctx context.Context, b *bridge, all sessions, goal goal) error {
 	for round := range rounds {
-		before, err := measure(ctx, all, func(ctx context.Context) error { return b.startDummy(ctx) })
+		before, err := measure(ctx, all, goal.window, func(ctx context.Context) error { return b.startDummy(ctx, goal.window*8/10) })
 		if err != nil {
 			return err
 		}
-		during, err := measure(ctx, all, func(ctx context.Context) error { return b.killLoaded(ctx, all) })
+		during, err := measure(ctx, all, goal.window, func(ctx context.Context) error { return b.killLoaded(ctx, all) })
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func compareLatencies(ctx context.Context, b *bridge, all sessions) error {
 		shift := float64(during.p99())/float64(before.p99()) - 1
 		fmt.Printf("round %d: p50 %v before, %v during; p99 %v before, %v during (%+.0f %%); %d calls at other servers, none failed\n",
 			round+1, before.p50(), during.p50(), before.p99(), during.p99(), 100*shift, len(before)+len(during))
-		if 1+shift <= tolerance {
+		if 1+shift <= goal.tolerance {
 			return nil
 		}
 	}
@@ -191,7 +192,7 @@ type times []time.Duration
 
 // measure calls all servers but the first for the length of a window, and calls do at the
 // same time. No call may fail.
-func measure(ctx context.Context, all sessions, do func(context.Context) error) (times, error) {
+func measure(ctx context.Context, all sessions, window time.Duration, do func(context.Context) error) (times, error) {
 	var (
 		mu      sync.Mutex
 		taken   times
@@ -238,10 +239,9 @@ func (t times) at(percent int) time.Duration {
 	return t[(len(t)-1)*percent/100].Round(10 * time.Microsecond)
 }
 
-// startDummy runs the program of the first server without the bridge, for most of a
-// window.
-func (b *bridge) startDummy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, window*8/10)
+// startDummy runs the program of the first server without the bridge for some time.
+func (b *bridge) startDummy(ctx context.Context, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npx", "-y", "@modelcontextprotocol/server-everything@2026.8.31")
 	in, err := cmd.StdinPipe() // the server ends when its input is closed

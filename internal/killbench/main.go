@@ -1,11 +1,12 @@
 // Killbench kills servers behind dovetail serve during calls, and measures the effect on the
 // callers of that server and of the other servers. .ci/bridge runs it on Linux:
 //
-//	killbench -dovetail PROGRAM -config mcp.json
+//	killbench -dovetail PROGRAM -config mcp.json [-kills N] [-window TIME] [-tolerance FACTOR]
 //
 // Calls at other servers must all succeed, in about the same time as before. Calls at the
 // killed server must fail quickly, with an error that programs can recognize, and succeed
-// again later.
+// again later. Short windows, few kills and a large tolerance make a check for each change;
+// the defaults make a measurement for a machine that does nothing else.
 package main
 
 import (
@@ -26,16 +27,20 @@ import (
 func main() {
 	program := flag.String("dovetail", "", "the `program` dovetail")
 	config := flag.String("config", "", "its configuration `file`")
-	kills := flag.Int("kills", 20, "how many servers to kill")
+	kills := flag.Int("kills", 20, "how many servers to kill; each eight kills have each server and each npx once")
+	var goal goal
+	// Twice the goal of a tenth, because of noise on a shared machine.
+	flag.Float64Var(&goal.tolerance, "tolerance", 1.2, "the `factor` that the slowest hundredth of calls may take longer")
+	flag.DurationVar(&goal.window, "window", 5*time.Second, "the `time` of each measurement")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	if err := run(ctx, *program, *config, *kills); err != nil {
+	if err := run(ctx, *program, *config, *kills, goal); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, program, config string, kills int) (err error) {
+func run(ctx context.Context, program, config string, kills int, goal goal) (err error) {
 	b, err := startBridge(ctx, program, config)
 	if err != nil {
 		return err
@@ -51,7 +56,7 @@ func run(ctx context.Context, program, config string, kills int) (err error) {
 			return err
 		}
 	}
-	if err := compareLatencies(ctx, b, sessions); err != nil {
+	if err := compareLatencies(ctx, b, sessions, goal); err != nil {
 		return fmt.Errorf("calls at other servers: %w", err)
 	}
 	if err := killServers(ctx, b, sessions, kills); err != nil {
@@ -81,7 +86,7 @@ func connect(ctx context.Context, url string) (sessions, error) {
 	var all sessions
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		// The bridge starts its servers before it answers for the first time.
-		s, err := client.Connect(ctx, streamable.Dial(url, nil), &client.Options{Era: era, ProbeTimeout: time.Minute, ConnectTimeout: time.Minute})
+		s, err := client.Connect(ctx, streamable.Dial(url, nil), &client.Options{Era: era, ProbeTimeout: 2 * time.Minute, ConnectTimeout: 2 * time.Minute})
 		if err != nil {
 			all.close()
 			return nil, err
