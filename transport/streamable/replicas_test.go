@@ -404,23 +404,51 @@ func TestLimitOfForwardedMessagesOfOneClient(t *testing.T) {
 	r.http.Config.Handler = asPrincipal(r.endpoint)
 	ann, bob := r.with("X-User", "ann").open(mcp.Version20251125), r.with("X-User", "bob").open(mcp.Version20251125)
 	const cancellation = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`
-	var forwarded sync.WaitGroup
+	post := func(client *rig) <-chan *answer {
+		answered := make(chan *answer, 1)
+		go func() { answered <- client.post(cancellation) }()
+		return answered
+	}
+	var forwarded []<-chan *answer
 	forward := func(client *rig) {
-		forwarded.Go(func() { client.post(cancellation).is(http.StatusAccepted) })
-		<-blocked.publishing
+		t.Helper()
+		answered := post(client)
+		select {
+		case <-blocked.publishing:
+			forwarded = append(forwarded, answered)
+		case a := <-answered:
+			t.Errorf("a message within the limits has the status %s", a.Status)
+		}
+	}
+	refuse := func(client *rig, text string) {
+		t.Helper()
+		answered := post(client)
+		select {
+		case <-blocked.publishing:
+			forwarded = append(forwarded, answered)
+			t.Error("a message beyond the limit is forwarded")
+		case a := <-answered:
+			a.is(http.StatusServiceUnavailable, text)
+		}
+	}
+	arrive := func() {
+		t.Helper()
+		for range forwarded {
+			blocked.publish <- struct{}{}
+		}
+		for _, answered := range forwarded {
+			(<-answered).is(http.StatusAccepted)
+		}
+		forwarded = nil
 	}
 	forward(ann)
 	forward(ann)
-	ann.post(cancellation).is(http.StatusServiceUnavailable, "at most 2 messages to other replicas of one client")
+	refuse(ann, "at most 2 messages to other replicas of one client")
 	forward(bob)
-	bob.post(cancellation).is(http.StatusServiceUnavailable, "at most 3 messages to other replicas")
-	for range 3 {
-		blocked.publish <- struct{}{}
-	}
-	forwarded.Wait()
+	refuse(bob, "at most 3 messages to other replicas")
+	arrive()
 	forward(ann)
-	blocked.publish <- struct{}{}
-	forwarded.Wait()
+	arrive()
 }
 
 // A subscribingStore counts subscriptions, which fail while it is down.
