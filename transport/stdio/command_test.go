@@ -249,7 +249,7 @@ func TestChildClosesStdin(t *testing.T) {
 	if _, err := conn.Call(t.Context(), "hold", nil); !errors.Is(err, jsonrpc.ErrClosed) {
 		t.Errorf("the error is %v, want ErrClosed", err)
 	}
-	<-conn.Done()
+	waittest.Receive(t, "the end of the connection", conn.Done())
 }
 
 // A child may finish its work and write after its input has ended.
@@ -334,7 +334,7 @@ func TestEnvironmentEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-conn.Done()
+	waittest.Receive(t, "the end of the connection", conn.Done())
 	if len(lines) > 1 { // the one that marks processes of a child
 		t.Errorf("the child has %d variables", len(lines))
 	}
