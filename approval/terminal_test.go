@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 )
 
 // A console is a terminal with a simulated person.
@@ -113,18 +114,18 @@ func TestTerminalIsNotForged(t *testing.T) {
 		}
 	}
 	done := d.ask(t.Context(), r)
-	check(<-d.screen, false)
+	check(waittest.Receive(t, "the text on the screen", d.screen), false)
 	d.key(t, "all\n")
-	check(<-d.screen, true)
+	check(waittest.Receive(t, "the text on the screen", d.screen), true)
 	d.key(t, code+"\n")
-	if got := <-done; !got.answer.Approved || got.err != nil {
+	if got := waittest.Receive(t, "the decision", done); !got.answer.Approved || got.err != nil {
 		t.Errorf("the answer is %+v", got)
 	}
-	<-d.screen // the reply to the answer
+	waittest.Receive(t, "the text on the screen", d.screen) // the reply to the answer
 	done = d.ask(t.Context(), r)
-	<-d.screen
+	waittest.Receive(t, "the text on the screen", d.screen)
 	d.key(t, code+"\n")
-	if got := <-done; got.answer.Approved || got.err != nil {
+	if got := waittest.Receive(t, "the decision", done); got.answer.Approved || got.err != nil {
 		t.Errorf("approved before all was shown: %+v", got)
 	}
 }
@@ -137,7 +138,7 @@ func TestTerminalText(t *testing.T) {
 	r.Title, r.Description, r.Annotations.ReadOnlyHint = "Write\u202e", "Writes a file.\nApproval needed", &readOnly
 	r.Rule, r.Reason = "writes", "a change of files"
 	done := d.ask(t.Context(), r)
-	shown := <-d.screen
+	shown := waittest.Receive(t, "the text on the screen", d.screen)
 	want := `
 Approval needed
   server    files\u001b[2J
@@ -160,7 +161,7 @@ Type ` + r.Digest().String()[:4] + ` to approve, anything else to refuse: `
 		t.Errorf("the terminal shows\n%s\nwant\n%s", shown, want)
 	}
 	d.key(t, codeIn(t, shown)+"\n")
-	if got := <-done; !got.answer.Approved || got.err != nil {
+	if got := waittest.Receive(t, "the decision", done); !got.answer.Approved || got.err != nil {
 		t.Errorf("the answer is %+v", got)
 	}
 	for _, text := range testsuites.HostileText(t) {
@@ -168,13 +169,13 @@ Type ` + r.Digest().String()[:4] + ` to approve, anything else to refuse: `
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-d.screen // the reply to the previous answer
+		waittest.Receive(t, "the text on the screen", d.screen) // the reply to the previous answer
 		done := d.ask(t.Context(), &approval.Request{Target: approval.Target{Server: text, Tool: text}, Caller: text, Arguments: arguments})
-		for line := range strings.SplitSeq(<-d.screen, "\n") {
+		for line := range strings.SplitSeq(waittest.Receive(t, "the text on the screen", d.screen), "\n") {
 			testsuites.WantPlain(t, line)
 		}
 		d.key(t, "\n")
-		<-done
+		waittest.Receive(t, "the decision", done)
 	}
 }
 
@@ -187,10 +188,10 @@ func TestTerminalAnswers(t *testing.T) {
 	} {
 		d := newConsole(t)
 		done := d.ask(t.Context(), writeRequest())
-		code := codeIn(t, <-d.screen)
+		code := codeIn(t, waittest.Receive(t, "the text on the screen", d.screen))
 		d.key(t, strings.ReplaceAll(typed, "CODE", code))
 		want.Reason = strings.ReplaceAll(want.Reason, "CODE", code)
-		if got := <-done; got.answer != want || got.err != nil {
+		if got := waittest.Receive(t, "the decision", done); got.answer != want || got.err != nil {
 			t.Errorf("%q: the answer is %+v, want %+v", typed, got, want)
 		}
 	}
@@ -202,7 +203,7 @@ func TestTerminalTurns(t *testing.T) {
 	d := newConsole(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := d.ask(ctx, writeRequest())
-	old := codeIn(t, <-d.screen)
+	old := codeIn(t, waittest.Receive(t, "the text on the screen", d.screen))
 	other := writeRequest()
 	other.ID = "2"
 	second := d.ask(t.Context(), other)
@@ -212,35 +213,35 @@ func TestTerminalTurns(t *testing.T) {
 	waiting, stop := context.WithCancel(t.Context())
 	third := d.ask(waiting, other)
 	stop()
-	if got := <-third; !errors.Is(got.err, context.Canceled) {
+	if got := waittest.Receive(t, "the decision", third); !errors.Is(got.err, context.Canceled) {
 		t.Errorf("a question that was not shown ended with %+v", got)
 	}
 	cancel()
-	if got := <-first; !errors.Is(got.err, context.Canceled) {
+	if got := waittest.Receive(t, "the decision", first); !errors.Is(got.err, context.Canceled) {
 		t.Errorf("the question that was withdrawn ended with %+v", got)
 	}
-	if said := <-d.screen; !strings.Contains(said, "Too late") {
+	if said := waittest.Receive(t, "the text on the screen", d.screen); !strings.Contains(said, "Too late") {
 		t.Errorf("the terminal says %q", said)
 	}
-	<-d.screen // the second question
+	waittest.Receive(t, "the text on the screen", d.screen) // the second question
 	d.key(t, old+"\n")
-	if got := <-second; got.answer.Approved || got.err != nil {
+	if got := waittest.Receive(t, "the decision", second); got.answer.Approved || got.err != nil {
 		t.Errorf("the code of one question answered another with %+v", got)
 	}
-	<-d.screen
+	waittest.Receive(t, "the text on the screen", d.screen)
 	d.key(t, old+"\n") // without a question
 	last := d.ask(t.Context(), writeRequest())
-	<-d.screen
+	waittest.Receive(t, "the text on the screen", d.screen)
 	d.key(t, strings.Repeat("x", 10_000)+old+"\n")
-	if got := <-last; got.answer.Approved || len(got.answer.Reason) > 5000 {
+	if got := waittest.Receive(t, "the decision", last); got.answer.Approved || len(got.answer.Reason) > 5000 {
 		t.Errorf("a long line is %+v", got)
 	}
-	<-d.screen
+	waittest.Receive(t, "the text on the screen", d.screen)
 	left := d.ask(t.Context(), writeRequest())
-	shown := <-d.screen
+	shown := waittest.Receive(t, "the text on the screen", d.screen)
 	d.key(t, codeIn(t, shown)) // without a line break
 	d.typed.Close()
-	if got := <-left; !errors.Is(got.err, approval.NoApprover) {
+	if got := waittest.Receive(t, "the decision", left); !errors.Is(got.err, approval.NoApprover) {
 		t.Errorf("a line without an end is %+v", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -349,7 +350,7 @@ func TestMetaIsSent(t *testing.T) {
 				t.Errorf("%s: %v, want the server's refusal", method, err)
 			}
 			wire, _, _ := strings.Cut(method, " ")
-			if got := <-seen; got != wire+" 1" {
+			if got := waittest.Receive(t, "the message", seen); got != wire+" 1" {
 				t.Errorf("the server sees %s, want %s 1", got, wire)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -202,7 +203,7 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 		if _, err := session.CallTool(t.Context(), "x", nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-answer; !strings.Contains(got, want) {
+		if got := waittest.Receive(t, "the answer", answer); !strings.Contains(got, want) {
 			t.Errorf("the answer is %s, want %s", got, want)
 		}
 	})
@@ -311,7 +312,7 @@ func TestUndeclaredQuestionsInResults(t *testing.T) {
 				if _, err := session.CallTool(t.Context(), "x", nil, nil); err != nil {
 					t.Error(err)
 				}
-				if answer := <-answers; !strings.Contains(answer, `"error"`) {
+				if answer := waittest.Receive(t, "an answer", answers); !strings.Contains(answer, `"error"`) {
 					t.Errorf("the question was answered: %s", answer)
 				}
 			})
@@ -343,7 +344,7 @@ func TestQuestionsOfOneRoundAreConcurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"a":{"action":"decline","content":{"ay":1}},"b":{"action":"decline","content":{"bee":1}}}"s"`
-	if got := <-answered; got != want {
+	if got := waittest.Receive(t, "the answer", answered); got != want {
 		t.Errorf("the answers are %s\nwant %s", got, want)
 	}
 }
@@ -424,7 +425,7 @@ func TestLogMessagesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range want {
-			if diff := cmp.Diff(line, <-got); diff != "" {
+			if diff := cmp.Diff(line, waittest.Receive(t, "the message", got)); diff != "" {
 				t.Error(diff)
 			}
 		}
@@ -441,7 +442,7 @@ func TestLogLevel(t *testing.T) {
 		if _, err := session.CallTool(t.Context(), "talk", stepsIn{5}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if line := <-got; line != `{"message":"dull"}` {
+		if line := waittest.Receive(t, "the message", got); line != `{"message":"dull"}` {
 			t.Errorf("logged below the level: %s", line)
 		}
 	})
@@ -516,7 +517,7 @@ func TestOnChangeMayCallSession(t *testing.T) {
 		}
 		subscribed <- sub
 		addTool(t, s, "new")
-		out := <-listed
+		out := waittest.Receive(t, "the list", listed)
 		if diff := cmp.Diff([]string{"talk", "new"}, out.names); out.err != nil || diff != "" {
 			t.Errorf("%v\n%s", out.err, diff)
 		}

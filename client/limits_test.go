@@ -19,6 +19,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -645,7 +646,7 @@ func TestEmptyLogMessage(t *testing.T) {
 			if _, err := session.CallTool(t.Context(), "x", nil, nil); err != nil {
 				t.Fatal(err)
 			}
-			if data := <-got; data != `"next"` {
+			if data := waittest.Receive(t, "the message", got); data != `"next"` {
 				t.Errorf("the message is %.60s", data)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -53,7 +54,7 @@ func TestNotify(t *testing.T) {
 		if err := session.Notify(t.Context(), "notifications/example", json.RawMessage(`{"a":[1, 2],"_meta":{"example":7,"progressToken":1}}`)); err != nil {
 			t.Fatal(err)
 		}
-		if n := <-s.notifications; n.Method != "notifications/example" || string(n.Member("a")) != "[1, 2]" ||
+		if n := waittest.Receive(t, "a notification", s.notifications); n.Method != "notifications/example" || string(n.Member("a")) != "[1, 2]" ||
 			string(n.Member("_meta", "example")) != "7" || n.Member("_meta", "progressToken") != nil {
 			t.Errorf("the server gets %s %s", n.Method, n.Params)
 		}
@@ -64,12 +65,12 @@ func TestNotify(t *testing.T) {
 		if err := session.Notify(t.Context(), "notifications/example", nil); err != nil {
 			t.Fatal(err)
 		}
-		n := <-s.notifications
+		n := waittest.Receive(t, "a notification", s.notifications)
 		if era == client.Legacy {
 			if n.Method != mcp.NotificationRootsListChanged {
 				t.Errorf("the server gets %s, want the change of the roots", n.Method)
 			}
-			n = <-s.notifications
+			n = waittest.Receive(t, "a notification", s.notifications)
 		}
 		if n.Method != "notifications/example" {
 			t.Errorf("the server gets %s", n.Method)

@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -80,7 +81,7 @@ func TestSlowProgressDoesNotBlockOthers(t *testing.T) {
 			}})
 			slow <- err
 		}()
-		<-inside
+		waittest.Receive(t, "the entry into the function", inside)
 		nested := 0
 		_, err := session.CallTool(t.Context(), "step", stepsIn{3}, &client.CallOptions{Progress: func(*mcp.ProgressParams) {
 			if _, err := session.CallTool(t.Context(), "step", stepsIn{1}, nil); err != nil {
@@ -92,7 +93,7 @@ func TestSlowProgressDoesNotBlockOthers(t *testing.T) {
 			t.Errorf("%d calls from callbacks, error %v", nested, err)
 		}
 		close(leave)
-		if err := <-slow; err != nil {
+		if err := waittest.Receive(t, "the slow call", slow); err != nil {
 			t.Error(err)
 		}
 	})
@@ -128,12 +129,12 @@ func TestProgressOfOthers(t *testing.T) {
 			_, err := session.CallTool(t.Context(), "x", nil, &client.CallOptions{Progress: func(*mcp.ProgressParams) { told++ }})
 			first <- err
 		}()
-		<-arrived
+		waittest.Receive(t, "the call at the server", arrived)
 		forged := &client.CallOptions{Meta: mcp.Meta(`{"progressToken":1}`)}
 		if _, err := session.CallTool(t.Context(), "x", nil, forged); err != nil {
 			t.Error(err)
 		}
-		if err := <-first; err != nil || told != 1 {
+		if err := waittest.Receive(t, "the end of the first call", first); err != nil || told != 1 {
 			t.Errorf("the call was told %d times of its progress, want 1; error %v", told, err)
 		}
 	})

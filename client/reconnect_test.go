@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -352,11 +353,11 @@ func TestProcessKilled(t *testing.T) {
 			}()
 		}
 		for range calls {
-			<-begun
+			waittest.Receive(t, "the beginning of the call", begun)
 		}
 		kill(t, first)
 		for range calls {
-			call := failed(t, <-outcomes, jsonrpc.MaybeExecuted)
+			call := failed(t, waittest.Receive(t, "the outcome of a call", outcomes), jsonrpc.MaybeExecuted)
 			if !errors.Is(call, jsonrpc.ErrClosed) {
 				t.Errorf("a call in flight failed with %v, want ErrClosed", call)
 			}

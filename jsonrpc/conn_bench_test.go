@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -146,7 +147,7 @@ func TestBorrowedNotifications(t *testing.T) {
 					}
 				}
 			}
-			<-done
+			waittest.Receive(t, "the last notification", done)
 			var got []string
 			for i, note := range kept {
 				if x := string(note.Member("x")); note.Method != "keep" || len(x) != i*100+2 {

@@ -10,30 +10,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/cputest"
 	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
 const (
 	fourMiB = 4 << 20
-	// maxTime is far more than DefaultMaxWork takes on a processor that is not shared, and far less than
-	// the instances of TestHostileWork take without a limit.
-	maxTime = 10 * time.Second
+	// maxRatio is how much more CPU time than usualTime an instance may take. It is far more than
+	// DefaultMaxWork takes, and far less than the instances of TestHostileWork take without a limit.
+	maxRatio = 100
 )
 
-// slowness measures how much longer than usual this process takes, because others share the machine or
-// because of the race detector. The result is at least 1.
-func slowness() float64 {
-	const usual = 100 * time.Millisecond // of 2 cores of 2.5 GHz
-	start := time.Now()
+// usualTime is the CPU time for a large instance.
+func usualTime() time.Duration {
 	v, err := schema.Compile(json.RawMessage(`{"items":{"type":"integer","minimum":0}}`), nil)
 	if err != nil {
 		panic(err)
 	}
-	if err := v.Validate(context.Background(), []byte("["+strings.Repeat("1,", 1_000_000)+"1]")); err != nil {
-		panic(err)
-	}
-	return max(float64(time.Since(start))/float64(usual), 1)
+	instance := []byte("[" + strings.Repeat("1,", 1_000_000) + "1]")
+	return cputest.Time(func() {
+		if err := v.Validate(context.Background(), instance); err != nil {
+			panic(err)
+		}
+	})
 }
 
 // maxWork is DefaultMaxWork, or a tenth of it under the race detector, which takes ten times as long.
@@ -64,7 +64,7 @@ func chain(n int, keywords string) string {
 	return text + fmt.Sprintf(`"a%d":{}}}`, n)
 }
 
-// The time and memory for the schema and the instance of a peer are limited.
+// The CPU time and memory for the schema and the instance of a peer are limited.
 func TestHostileWork(t *testing.T) {
 	long := longText()
 	array := func(item string) string {
@@ -72,7 +72,7 @@ func TestHostileWork(t *testing.T) {
 		return "[" + strings.Repeat(item+",", n-1) + item + "]"
 	}
 	members := func(format string) string { return "{" + joined(60_000, format) + "}" }
-	slower := slowness()
+	usual := usualTime()
 	for name, test := range map[string]struct{ schema, instance string }{
 		"doubling, length":        {doubling(18, `{"minLength":1}`), long},
 		"doubling, failing":       {doubling(17, `{"minLength":5000000}`), long},
@@ -113,12 +113,10 @@ func TestHostileWork(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := time.Now()
-			err = v.Validate(t.Context(), []byte(test.instance))
-			if took := time.Since(start); took > maxTime && float64(took) > float64(maxTime)*max(slower, slowness()) {
-				t.Errorf("%s took %v", name, took)
-			} else {
-				t.Logf("%s took %v: %.60v", name, took.Round(time.Millisecond), err)
+			used := cputest.Time(func() { err = v.Validate(t.Context(), []byte(test.instance)) })
+			t.Logf("CPU time %v, that of a usual instance is %v: %.60v", used, usual, err)
+			if used > maxRatio*usual {
+				t.Errorf("the CPU time is %v, that of a usual instance is %v", used, usual)
 			}
 			runtime.ReadMemStats(&after)
 			if used := after.TotalAlloc - before.TotalAlloc; used > 4<<30 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -906,7 +907,7 @@ func TestCancelledSubscription(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- subscribe(ctx, session, "app:slow") }()
-		<-asked
+		waittest.Receive(t, "the question", asked)
 		for _, session := range []*client.Session{session, connect(t, s, era)} {
 			call(t, session, "m_tool", `{}`)
 			listed(t, session)
@@ -915,7 +916,7 @@ func TestCancelledSubscription(t *testing.T) {
 			}
 		}
 		s.ResourceUpdated("app:fast")
-		if change := <-told; change.URI != "app:fast" {
+		if change := waittest.Receive(t, "the notification", told); change.URI != "app:fast" {
 			t.Errorf("the client is told of %+v", change)
 		}
 		if era == client.Legacy {
@@ -926,10 +927,10 @@ func TestCancelledSubscription(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
+		if err := waittest.Receive(t, "the end of the call", ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("subscribing ends with %v", err)
 		}
-		if err := <-left; !errors.Is(err, context.Canceled) {
+		if err := waittest.Receive(t, "the end of the call", left); !errors.Is(err, context.Canceled) {
 			t.Errorf("the provider's context ends with %v", err)
 		}
 		call(t, session, "m_tool", `{}`)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -235,11 +236,11 @@ func TestAnswersInAnyOrder(t *testing.T) {
 			})
 		}
 		for range letGo {
-			<-begun
+			waittest.Receive(t, "the beginning of the call", begun)
 		}
 		for i, one := range slices.Backward(letGo) {
 			close(one)
-			if got := <-ended; got != i {
+			if got := waittest.Receive(t, "the end of the call", ended); got != i {
 				t.Errorf("call %d ends, want %d", got, i)
 			}
 		}
@@ -265,7 +266,7 @@ func TestSlowCallDoesNotBlockOthers(t *testing.T) {
 			_, err := session.CallTool(ctx, "wait", point{X: 1}, nil)
 			failed <- err
 		}()
-		<-begun
+		waittest.Receive(t, "the beginning of the call", begun)
 		if got := textOf(call(t, session, "quick", `{}`)); got != "done" {
 			t.Errorf("the quick tool says %q", got)
 		}
@@ -278,10 +279,10 @@ func TestSlowCallDoesNotBlockOthers(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-failed; err == nil {
+		if err := waittest.Receive(t, "the end of the call", failed); err == nil {
 			t.Error("the cancelled call succeeds")
 		}
-		if got := <-ended; got != 1 {
+		if got := waittest.Receive(t, "the end of the call", ended); got != 1 {
 			t.Errorf("call %d ends", got)
 		}
 	})
@@ -523,7 +524,7 @@ func TestOnSession(t *testing.T) {
 			session.Close()
 			if era == client.Legacy {
 				want = append(want, fmt.Sprintf("caller %d <nil>", i+1))
-				if got := <-ended; got != want[i] {
+				if got := waittest.Receive(t, "the end of the call", ended); got != want[i] {
 					t.Errorf("%s, want %s", got, want[i])
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -159,7 +160,7 @@ func TestStreamIsCancelledByClient(t *testing.T) {
 			break
 		}
 	}
-	<-ended
+	waittest.Receive(t, "the end of the call", ended)
 }
 
 // What has been sent is gone: a reduction that wants it twice is a mistake in the

@@ -166,7 +166,7 @@ export async function waits_before_it_takes_an_answer(stage) {
   });
   host.ask();
   const took = await page.evaluate(() => window.arming);
-  assert.ok(took >= 490 && took < 3000, `armed after ${took} ms`);
+  assert.ok(took >= 490, `armed after ${took} ms`);
   assert.deepEqual(sent, []);
 }
 

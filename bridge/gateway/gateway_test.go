@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
@@ -216,11 +217,11 @@ func TestApprovalOnEveryHandler(t *testing.T) {
 				t.Fatalf("%d calls were made before anybody answered", n)
 			}
 			p.Accept(t.Context())
-			if got := <-answered; got.status != 200 || !strings.Contains(got.body, `{ \"a\" : 1.0 }`) {
+			if got := waittest.Receive(t, "the answer", answered); got.status != 200 || !strings.Contains(got.body, `{ \"a\" : 1.0 }`) {
 				t.Errorf("approved: %d %s", got.status, got.body)
 			}
 			begin().Reject(t.Context(), "not today")
-			got := <-answered
+			got := waittest.Receive(t, "the answer", answered)
 			if handler == "proxy" {
 				if p := got.proxied(t); p.Success || p.IsError || *p.Error != "Approval request for files.echo rejected: not today" {
 					t.Errorf("rejected: %+v", p)
@@ -260,8 +261,8 @@ func TestDisconnectBeforeApproval(t *testing.T) {
 			}
 			r := newRig(t, gateway.Options{}, operator{Options: server.Options{Middleware: []mcp.Middleware{ends}, Guards: []mcp.Guard{asking(t, wait)}}})
 			r.leave(t, way.path, way.body, asked)
-			<-withdrawn
-			<-over
+			waittest.Receive(t, "the withdrawal", withdrawn)
+			waittest.Receive(t, "the end of the call", over)
 			if n := r.files.Calls.Load(); n != 0 {
 				t.Errorf("%d calls were made", n)
 			}
@@ -279,7 +280,7 @@ func TestDisconnectDuringCall(t *testing.T) {
 		t.Run(handler, func(t *testing.T) {
 			r := newRig(t, gateway.Options{}, operator{})
 			r.leave(t, way.path, way.body, r.files.Entered)
-			<-r.files.Left
+			waittest.Receive(t, "the end of the request for a file", r.files.Left)
 		})
 	}
 }
@@ -312,11 +313,11 @@ func TestCallTimeout(t *testing.T) {
 	if p := got.problem(t); got.status != 504 || p.Type != "timeout" {
 		t.Errorf("the answer is %d %s", got.status, got.body)
 	}
-	<-r.files.Left
+	waittest.Receive(t, "the end of the request for a file", r.files.Left)
 	if p := r.post(t, call("files", "slow"), `{}`).proxied(t); p.Success || p.IsError || !strings.Contains(*p.Error, "too long") {
 		t.Errorf("the proxy says %+v", p)
 	}
-	<-r.files.Left
+	waittest.Receive(t, "the end of the request for a file", r.files.Left)
 }
 
 // TestApprovalPausesTheTimeout: approval may take longer than CallTimeout.
@@ -399,7 +400,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 		}
 		served <- err
 	}()
-	<-r.files.Entered
+	waittest.Receive(t, "the request for a file", r.files.Entered)
 
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -412,11 +413,11 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 		t.Errorf("a request after that: %d %s", got.status, got.body)
 	}
 	leave()
-	<-r.files.Left
+	waittest.Receive(t, "the end of the request for a file", r.files.Left)
 	if err := r.gateway.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := <-served; !errors.Is(err, context.Canceled) {
+	if err := waittest.Receive(t, "the end of serving", served); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if err := r.gateway.Shutdown(t.Context()); err != nil {

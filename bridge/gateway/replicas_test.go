@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -75,18 +76,18 @@ func TestReplicas(t *testing.T) {
 			}
 			person := second.person(t)
 			done := begin(first)
-			if err := (<-person).Accept(t.Context()); err != nil {
+			if err := waittest.Receive(t, "the question to the person", person).Accept(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			wantCalled(done, 1)
 
 			left := begin(first)
-			pending := <-person
+			pending := waittest.Receive(t, "the question to the person", person)
 			first.channel.Close()
 			second.channel.Close()
-			<-left
+			waittest.Receive(t, "the end of the call", left)
 			first, second = newGatewayReplica(t, shared, files), newGatewayReplica(t, shared, files)
-			again := <-first.person(t)
+			again := waittest.Receive(t, "the first person", first.person(t))
 			if again.ID != pending.ID {
 				t.Errorf("the person is asked %s, want %s", again.ID, pending.ID)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -168,8 +169,8 @@ func TestBusy(t *testing.T) {
 	}
 	cancel()
 	for range 2 {
-		<-ended
-		<-r.files.Left
+		waittest.Receive(t, "the end of the call", ended)
+		waittest.Receive(t, "the end of the request for a file", r.files.Left)
 	}
 }
 
@@ -187,7 +188,7 @@ func TestLargeBodiesAreLimited(t *testing.T) {
 			response.Body.Close()
 		}
 	}()
-	<-r.files.Entered
+	waittest.Receive(t, "the request for a file", r.files.Entered)
 	busy := r.post(t, call("files", "read"), large)
 	busy.wants(t, 503, `{"detail":"busy: too many large messages are being read or handled"}`)
 	if busy.header.Get("Retry-After") == "" {
@@ -196,8 +197,8 @@ func TestLargeBodiesAreLimited(t *testing.T) {
 	const content = `{"success":true,"result":"one\ntwo <\u00e9>","error":null,"is_error":false}`
 	r.post(t, call("files", "read"), `{}`).wants(t, 200, content)
 	cancel()
-	<-ended
-	<-r.files.Left
+	waittest.Receive(t, "the end of the call", ended)
+	waittest.Receive(t, "the end of the request for a file", r.files.Left)
 	for range 5 {
 		r.post(t, call("files", "read"), large).wants(t, 200, content)
 	}

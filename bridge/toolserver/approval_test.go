@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 )
 
 // TestSecretsAreRedacted: only the launched server gets the secrets of params.
@@ -32,7 +33,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 		failed := runLater(context.Background(), runner, "fail", nil)
 		question := approver.next(t)
 		approver.decide(t, question, "true")
-		texts = append(texts, question.Params.Launch, (<-failed).Error(), fmt.Sprintf("%v %+v %#v %s", params, params, params, runner))
+		texts = append(texts, question.Params.Launch, waittest.Receive(t, "the end of the call", failed).Error(), fmt.Sprintf("%v %+v %#v %s", params, params, params, runner))
 		if err := rig.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestApproversSeeWhatWouldRun(t *testing.T) {
 		}
 		seen[question.Params.Launch] = true
 		approver.decide(t, question, "false")
-		wantCode(t, <-failed, toolserver.Rejected)
+		wantCode(t, waittest.Receive(t, "the end of the call", failed), toolserver.Rejected)
 	}
 }
 
@@ -104,7 +105,7 @@ func TestOnlyTrueApproves(t *testing.T) {
 	for _, result := range []string{`"true"`, `"yes"`, `1`, `{}`, `[true]`, `null`, `"false"`} {
 		failed := runLater(context.Background(), rig.runner(t, "a", childParams("serve")), "touch", map[string]string{"path": mark})
 		approver.decide(t, approver.next(t), result)
-		if err := <-failed; err == nil {
+		if err := waittest.Receive(t, "the end of the call", failed); err == nil {
 			t.Errorf("%s has approved", result)
 		}
 	}
@@ -124,14 +125,14 @@ func TestDisconnectWithdrawsTheRequest(t *testing.T) {
 	failed := runLater(ctx, runner, "touch", map[string]string{"path": mark})
 	question := approver.next(t)
 	hangUp()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
+	if err := waittest.Receive(t, "the end of the call", failed); !errors.Is(err, context.Canceled) {
 		t.Errorf("the runner's error is %v", err)
 	}
-	<-withdrawn
+	waittest.Receive(t, "the withdrawal", withdrawn)
 	approver.decide(t, question, "true")
 	failed = runLater(context.Background(), runner, "start", nil)
 	approver.decide(t, approver.next(t), "true")
-	if err := <-failed; err != nil {
+	if err := waittest.Receive(t, "the end of the call", failed); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(mark); err == nil {
@@ -159,12 +160,12 @@ func TestUndecidedRequestDelaysNoOther(t *testing.T) {
 	for range 5 {
 		done := runLater(t.Context(), rig.runner(t, "a", childParams("serve")), "tool-1", nil)
 		approver.decide(t, approver.next(t), "true")
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, "the end of the call", done); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cancel()
-	<-undecided
+	waittest.Receive(t, "the undecided request", undecided)
 }
 
 // TestBrokenFramesOfApprovers: invalid frames do not close the channel.
@@ -179,7 +180,7 @@ func TestBrokenFramesOfApprovers(t *testing.T) {
 		}
 	}
 	approver.decide(t, question, "true")
-	if err := <-done; err != nil {
+	if err := waittest.Receive(t, "the end of the call", done); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -199,7 +200,7 @@ func TestVerifyFirstAsksAboutNoUnknownTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	approver.decide(t, question, "true")
-	if err := <-done; err != nil {
+	if err := waittest.Receive(t, "the end of the call", done); err != nil {
 		t.Error(err)
 	}
 }
@@ -215,7 +216,7 @@ func TestNothingIsStartedBeforeApproval(t *testing.T) {
 		failed <- err
 	}()
 	approver.decide(t, approver.next(t), "false")
-	wantCode(t, <-failed, toolserver.Rejected)
+	wantCode(t, waittest.Receive(t, "the end of the call", failed), toolserver.Rejected)
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("the program was started")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
@@ -61,11 +62,11 @@ func TestAuditOfRuns(t *testing.T) {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- run("files", "slow", toolserver.ServerParams{}) }()
-	<-files.Entered
+	waittest.Receive(t, "the request for a file", files.Entered)
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wantCode(t, <-failed, toolserver.Reset)
+	wantCode(t, waittest.Receive(t, "the end of the call", failed), toolserver.Reset)
 	records := log.Records(t, "call")
 	if first, second := records[len(records)-2]["outcome"], records[len(records)-1]["outcome"]; first != "only_asked" || second != "reset" {
 		t.Errorf("the last outcomes are %v and %v", first, second)

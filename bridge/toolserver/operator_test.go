@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -62,12 +63,12 @@ func TestOperatorServersAreNotShadowed(t *testing.T) {
 func TestResetEndsCallsOfOperatorServers(t *testing.T) {
 	rig, files := newOperatorRig(t, toolserver.Options{})
 	failed := runLater(context.Background(), rig.runner(t, "files", toolserver.ServerParams{}), "slow", nil)
-	<-files.Entered
+	waittest.Receive(t, "the request for a file", files.Entered)
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, <-failed, toolserver.Reset)
-	if cause := <-files.Left; cause == nil {
+	wantCode(t, waittest.Receive(t, "the end of the call", failed), toolserver.Reset)
+	if cause := waittest.Receive(t, "the end of the request for a file", files.Left); cause == nil {
 		t.Error("the call goes on")
 	}
 	if _, err := rig.runner(t, "files", toolserver.ServerParams{}).Run(t.Context(), "read", nil); err != nil {
@@ -86,7 +87,7 @@ func TestResetLeavesRequestsForApproval(t *testing.T) {
 			t.Error(err)
 		}
 		approver.decide(t, question, "true")
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, "the end of the call", done); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -139,7 +140,7 @@ func TestApprovingAnOperatorToolRunsNothing(t *testing.T) {
 		t.Errorf("the question does not say that nothing will be run: %q", question.Params.Launch)
 	}
 	approver.decide(t, question, "true")
-	if err := <-done; err != nil {
+	if err := waittest.Receive(t, "the end of the call", done); err != nil {
 		t.Error(err)
 	}
 	if files.Calls.Load() != 0 {

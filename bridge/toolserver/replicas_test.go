@@ -9,6 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -42,12 +43,12 @@ func TestReplicas(t *testing.T) {
 	for range 10 {
 		done := run(asking)
 		person.decide(t, person.next(t), "true")
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, "the end of the call", done); err != nil {
 			t.Fatal(err)
 		}
 		done = run(asking)
 		person.decide(t, person.next(t), "false")
-		wantCode(t, <-done, toolserver.Rejected)
+		wantCode(t, waittest.Receive(t, "the end of the call", done), toolserver.Rejected)
 	}
 
 	left := run(asking)
@@ -57,7 +58,7 @@ func TestReplicas(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := <-left; err == nil {
+	if err := waittest.Receive(t, "the end of the call", left); err == nil {
 		t.Fatal("the call has not ended with its channel")
 	}
 	for _, r := range []*rig{asking, deciding} {
@@ -74,10 +75,10 @@ func TestReplicas(t *testing.T) {
 	}
 	done := run(asking)
 	person.decide(t, again, "true")
-	if err := <-done; err != nil {
+	if err := waittest.Receive(t, "the end of the call", done); err != nil {
 		t.Errorf("after the restart: %v", err)
 	}
 	done = run(asking) // the approval was for one call
 	person.decide(t, person.next(t), "false")
-	wantCode(t, <-done, toolserver.Rejected)
+	wantCode(t, waittest.Receive(t, "the end of the call", done), toolserver.Rejected)
 }

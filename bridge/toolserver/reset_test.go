@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -36,7 +37,7 @@ func TestResetReportsWhatHasNotEnded(t *testing.T) {
 	}
 	rig := newRig(t, toolserver.Options{Server: frontendtest.Operator(t, server.Options{}, known), Grace: 50 * time.Millisecond})
 	done := runLater(context.Background(), rig.runner(t, "stuck", toolserver.ServerParams{}), "t", nil)
-	<-entered
+	waittest.Receive(t, "the entry into the handler", entered)
 	for range 2 {
 		if err := rig.Reset(t.Context()); err == nil {
 			t.Error("it is over, while a call goes on")
@@ -46,7 +47,7 @@ func TestResetReportsWhatHasNotEnded(t *testing.T) {
 		}
 	}
 	close(release)
-	wantCode(t, <-done, toolserver.Reset)
+	wantCode(t, waittest.Receive(t, "the end of the call", done), toolserver.Reset)
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -63,13 +64,13 @@ func TestResetWaitsForProcessesThatStay(t *testing.T) {
 			t.Error("it is over, while a process runs")
 		}
 	}
-	wantCode(t, <-done, toolserver.Reset)
+	wantCode(t, waittest.Receive(t, "the end of the call", done), toolserver.Reset)
 	var pid int
 	text, _ := os.ReadFile(mark)
 	if err := json.Unmarshal(text, &pid); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "there is nothing to wait for", func() bool { return rig.Reset(t.Context()) == nil })
+	waittest.Until(t, "there is nothing to wait for", func() bool { return rig.Reset(t.Context()) == nil })
 	if isRunning(pid) {
 		t.Error("it is over, while the process runs")
 	}
@@ -97,7 +98,7 @@ func TestResetEndsAllConcurrently(t *testing.T) {
 			_, err := rig.runner(t, "slow", toolserver.ServerParams{}).Run(context.Background(), "t", nil)
 			done <- err
 		}()
-		<-entered
+		waittest.Receive(t, "the entry into the handler", entered)
 	}
 	reset := make(chan error, 1)
 	go func() { reset <- rig.Reset(context.Background()) }()
@@ -109,11 +110,11 @@ func TestResetEndsAllConcurrently(t *testing.T) {
 		}
 	}
 	close(release)
-	if err := <-reset; err != nil {
+	if err := waittest.Receive(t, "the reset", reset); err != nil {
 		t.Error(err)
 	}
 	for range 3 {
-		wantCode(t, <-done, toolserver.Reset)
+		wantCode(t, waittest.Receive(t, "the end of the call", done), toolserver.Reset)
 	}
 }
 
@@ -153,12 +154,12 @@ func TestCloseAtApproval(t *testing.T) {
 			request.Header.Set("Authorization", "Bearer "+tools.Authenticator().Token())
 			tools.ServeHTTP(response, request)
 		}()
-		<-asked
+		waittest.Receive(t, "the question", asked)
 		go close(approve)
 		if err := tools.Close(); err != nil {
 			t.Error(err)
 		}
-		<-done
+		waittest.Receive(t, "the end of the call", done)
 		if text := response.Body.String(); executed.Load() && strings.Contains(text, "not executed") || !strings.Contains(text, string(toolserver.Closed)) {
 			t.Fatalf("executed %v: %s", executed.Load(), text)
 		}
@@ -202,7 +203,7 @@ func TestNoPrincipalTakesAllServers(t *testing.T) {
 	startOf(t, rig.runnerAs(t, two, "z", childParams("serve")))
 	cancel()
 	for range 2 {
-		if err := <-ended; !errors.Is(err, context.Canceled) {
+		if err := waittest.Receive(t, "the end of the call", ended); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}
@@ -247,7 +248,7 @@ func TestInterruptedRunsSayWhetherTheyWereExecuted(t *testing.T) {
 			if err := interrupt.fn(rig); err != nil {
 				t.Fatal(err)
 			}
-			check(t, <-failed, interrupt.code, unsent)
+			check(t, waittest.Receive(t, "the end of the call", failed), interrupt.code, unsent)
 		})
 		t.Run(name+" while the tool runs", func(t *testing.T) {
 			rig := newRig(t, toolserver.Options{})
@@ -257,7 +258,7 @@ func TestInterruptedRunsSayWhetherTheyWereExecuted(t *testing.T) {
 			if err := interrupt.fn(rig); err != nil {
 				t.Fatal(err)
 			}
-			check(t, <-failed, interrupt.code, maybe)
+			check(t, waittest.Receive(t, "the end of the call", failed), interrupt.code, maybe)
 		})
 	}
 	t.Run("closed while a person decides", func(t *testing.T) {
@@ -268,7 +269,7 @@ func TestInterruptedRunsSayWhetherTheyWereExecuted(t *testing.T) {
 		if err := rig.Close(); err != nil {
 			t.Fatal(err)
 		}
-		check(t, <-failed, toolserver.Closed, unsent)
+		check(t, waittest.Receive(t, "the end of the call", failed), toolserver.Closed, unsent)
 	})
 	t.Run("replaced while it starts", func(t *testing.T) {
 		rig := newRig(t, toolserver.Options{Replace: true})
@@ -276,11 +277,11 @@ func TestInterruptedRunsSayWhetherTheyWereExecuted(t *testing.T) {
 		failed := runLater(context.Background(), rig.runner(t, "a", silent(mark)), "t", nil)
 		awaitFile(t, mark)
 		startOf(t, rig.runner(t, "a", childParams("serve")))
-		check(t, <-failed, toolserver.Conflict, unsent)
+		check(t, waittest.Receive(t, "the end of the call", failed), toolserver.Conflict, unsent)
 	})
 	t.Run("too slow while it starts", func(t *testing.T) {
 		rig := newRig(t, toolserver.Options{CallTimeout: 200 * time.Millisecond})
 		failed := runLater(context.Background(), rig.runner(t, "a", silent(filepath.Join(t.TempDir(), "mark"))), "t", nil)
-		check(t, <-failed, toolserver.TimedOut, unsent)
+		check(t, waittest.Receive(t, "the end of the call", failed), toolserver.TimedOut, unsent)
 	})
 }

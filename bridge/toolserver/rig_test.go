@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -285,7 +286,7 @@ func (r *rig) approve(t testing.TB) *rawApprover {
 		}
 	}()
 	t.Cleanup(a.leave)
-	await(t, "the approver is known", r.approvers.(*channel.Channel).Connected)
+	waittest.Until(t, "the approver is known", r.approvers.(*channel.Channel).Connected)
 	return a
 }
 
@@ -320,20 +321,10 @@ func (a *rawApprover) decide(t testing.TB, q question, result string) {
 // awaitFile waits until a child has created a file.
 func awaitFile(t testing.TB, path string) {
 	t.Helper()
-	await(t, path, func() bool {
+	waittest.Until(t, path, func() bool {
 		_, err := os.Stat(path)
 		return err == nil
 	})
-}
-
-// await polls until a condition outside of this process holds.
-func await(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !happened(); <-time.After(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("timeout waiting for: %s", what)
-		}
-	}
 }
 
 // noGuards are options without guards.

@@ -96,7 +96,7 @@ func TestResetEndsRunningCalls(t *testing.T) {
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := <-failed
+	err := waittest.Receive(t, "the end of the call", failed)
 	wantCode(t, err, toolserver.Reset)
 	if !strings.Contains(err.Error(), "may have been executed") {
 		t.Errorf("the error does not say that the call may have been executed: %v", err)
@@ -141,7 +141,7 @@ func TestSameNameWithOtherParamsReplaces(t *testing.T) {
 	if !slices.Contains(second.Env, "X=2") {
 		t.Errorf("the other server is not what runs: %q", second.Env)
 	}
-	await(t, "the first server ends", func() bool { return !isRunning(first.PID) })
+	waittest.Until(t, "the first server ends", func() bool { return !isRunning(first.PID) })
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {
@@ -154,7 +154,7 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 	if err := kill(first.PID); err != nil {
 		t.Fatal(err)
 	}
-	err := <-failed
+	err := waittest.Receive(t, "the end of the call", failed)
 	wantCode(t, err, "upstream_lost")
 	if !strings.Contains(err.Error(), "may have been executed") {
 		t.Errorf("the error does not say that the call may have been executed: %v", err)
@@ -218,14 +218,14 @@ func TestHangingStartDelaysNoOther(t *testing.T) {
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, <-hanging, toolserver.Reset)
+	wantCode(t, waittest.Receive(t, "the call that hangs", hanging), toolserver.Reset)
 }
 
 func TestIdleServerIsStopped(t *testing.T) {
 	rig := newRig(t, toolserver.Options{IdleTimeout: 50 * time.Millisecond})
 	runner := rig.runner(t, "a", childParams("serve"))
 	first := startOf(t, runner)
-	await(t, "the idle server ends", func() bool { return !isRunning(first.PID) })
+	waittest.Until(t, "the idle server ends", func() bool { return !isRunning(first.PID) })
 	if again := startOf(t, runner); again.PID == first.PID {
 		t.Error("it is the server that was stopped")
 	}
@@ -241,7 +241,7 @@ func TestNumberOfServersIsBounded(t *testing.T) {
 	if err := rig.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	<-failed
+	waittest.Receive(t, "the end of the call", failed)
 	b := startOf(t, rig.runner(t, "b", childParams("serve")))
 	startOf(t, rig.runner(t, "c", childParams("serve"))) // stops b, which is idle
 	if isRunning(b.PID) {
@@ -260,7 +260,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, <-failed, toolserver.Closed)
+	wantCode(t, waittest.Receive(t, "the end of the call", failed), toolserver.Closed)
 	_, err := rig.runner(t, "a", childParams("serve")).Run(t.Context(), "start", nil)
 	wantCode(t, err, toolserver.Closed)
 }
@@ -272,15 +272,15 @@ func TestShutdownLetsCallsEnd(t *testing.T) {
 	question := approver.next(t)
 	ended := make(chan error, 1)
 	go func() { ended <- rig.Shutdown(context.Background()) }()
-	await(t, "new runs are refused", func() bool {
+	waittest.Until(t, "new runs are refused", func() bool {
 		_, err := rig.runner(t, "b", childParams("serve")).Run(t.Context(), "start", nil)
 		return errors.Is(err, toolserver.Closed)
 	})
 	approver.decide(t, question, "true")
-	if err := <-done; err != nil {
+	if err := waittest.Receive(t, "the end of the call", done); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; err != nil {
+	if err := waittest.Receive(t, "the end of Shutdown", ended); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -14,7 +15,7 @@ func TestEventQueue(t *testing.T) {
 	text := []byte("a")
 	q.Add(&jsonrpc.Request{Method: "m", Params: text})
 	text[0] = 'x'
-	<-q.Ready()
+	waittest.Receive(t, "an event in the queue", q.Ready())
 	if waiting, ended, err := q.Take(); len(waiting) != 1 || string(waiting[0].Params) != "a" || ended || err != nil {
 		t.Errorf("took %v, %v, %v", waiting, ended, err)
 	}

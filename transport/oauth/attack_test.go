@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
@@ -132,7 +133,7 @@ func TestLoginThatNobodyFinishes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- client.Login(ctx, hostile.mcp()) }()
-	<-waiting
+	waittest.Receive(t, "the end of the waiting call call", waiting)
 	now.advance(time.Hour)
 	served := make(chan error, 1)
 	go func() {
@@ -151,9 +152,9 @@ func TestLoginThatNobodyFinishes(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the refresh waits for the login of another server")
 		cancel()
-		<-served
+		waittest.Receive(t, "the end of serving", served)
 	}
-	<-ended
+	waittest.Receive(t, "the end of the login", ended)
 }
 
 // A registration without an issuer is used with one authorization server only, also if two
@@ -172,7 +173,7 @@ func TestSecretForTheFirstIssuerOnly(t *testing.T) {
 	}
 	refused := 0
 	for range 2 {
-		if err := <-errs; is[*oauth.IssuerError](err) {
+		if err := waittest.Receive(t, "the result of a call", errs); is[*oauth.IssuerError](err) {
 			refused++
 		} else if err != nil {
 			t.Error(err)

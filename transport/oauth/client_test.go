@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
@@ -359,18 +360,18 @@ func TestLoginOutlastsItsFirstCaller(t *testing.T) {
 	reason := errors.New("the first has gone")
 	ctx, leave := context.WithCancelCause(t.Context())
 	first := begin(ctx)
-	login := <-opened
+	login := waittest.Receive(t, "the browser", opened)
 	second := begin(t.Context())
 	w.waitForWaiters(t.Context(), client, 2)
 	leave(reason)
-	if err := <-first; !errors.Is(err, reason) {
+	if err := waittest.Receive(t, "the end of the first call", first); !errors.Is(err, reason) {
 		t.Errorf("the first gets %v", err)
 	}
 	if login.Err() != nil {
 		t.Error("the login ends with its first caller")
 	}
 	agree <- struct{}{}
-	if err := <-second; err != nil || len(opened) != 0 || len(w.opened) != 1 {
+	if err := waittest.Receive(t, "the end of the second call", second); err != nil || len(opened) != 0 || len(w.opened) != 1 {
 		t.Errorf("the second gets %v, after %d browsers", err, len(w.opened))
 	}
 
@@ -379,9 +380,9 @@ func TestLoginOutlastsItsFirstCaller(t *testing.T) {
 	}
 	ctx, leave = context.WithCancelCause(t.Context())
 	only := begin(ctx)
-	login = <-opened
+	login = waittest.Receive(t, "the browser", opened)
 	leave(reason)
-	if err := <-only; !errors.Is(err, reason) || !errors.Is(context.Cause(login), reason) {
+	if err := waittest.Receive(t, "the end of the other call", only); !errors.Is(err, reason) || !errors.Is(context.Cause(login), reason) {
 		t.Errorf("the only one gets %v, the login %v", err, context.Cause(login))
 	}
 }

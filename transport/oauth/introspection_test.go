@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
@@ -229,7 +230,7 @@ func TestIntrospectionWaitsForATurn(t *testing.T) {
 		all.Go(func() { wantValid(t, "one of many", v, rand.Text()) })
 	}
 	for range 64 {
-		<-a.arrived
+		waittest.Receive(t, "the request at the server", a.arrived)
 	}
 	ctx, gone := context.WithCancelCause(t.Context())
 	reason := errors.New("gone")
@@ -243,7 +244,7 @@ func TestIntrospectionWaitsForATurn(t *testing.T) {
 		runtime.Gosched()
 	}
 	gone(reason)
-	if err := <-waiting; !errors.Is(err, reason) {
+	if err := waittest.Receive(t, "the end of the waiting call call", waiting); !errors.Is(err, reason) {
 		t.Errorf("who has gone gets %v", err)
 	}
 	close(a.hold)
@@ -270,7 +271,7 @@ func TestIntrospectionIsShared(t *testing.T) {
 			}
 		})
 	}
-	<-a.arrived
+	waittest.Receive(t, "the request at the server", a.arrived)
 	var refused atomic.Int64
 	for range 80 {
 		all.Go(func() {
@@ -361,13 +362,13 @@ func TestIntrospectionOutlastsItsClient(t *testing.T) {
 		return results
 	}
 	first := ask(ctx)
-	<-a.arrived
+	waittest.Receive(t, "the request at the server", a.arrived)
 	other := ask(t.Context())
 	for oauth.Querying(v) != 2 {
 		runtime.Gosched()
 	}
 	gone()
-	if err := <-first; !errors.Is(err, context.Canceled) {
+	if err := waittest.Receive(t, "the end of the first call", first); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has gone gets %v", err)
 	}
 	select {
@@ -376,7 +377,7 @@ func TestIntrospectionOutlastsItsClient(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(a.hold)
-	if err := <-other; err != nil || a.asked.Load() != 1 {
+	if err := waittest.Receive(t, "the end of the other call", other); err != nil || a.asked.Load() != 1 {
 		t.Errorf("%v, after %d questions", err, a.asked.Load())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	events "github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -90,7 +91,7 @@ func TestEndpoints(t *testing.T) {
 			if err := conn.Notify(t.Context(), "note", nil); err != nil {
 				t.Fatal(err)
 			}
-			r := await(t, posted, "a message")
+			r := waittest.Receive(t, "a message", posted)
 			if r.Host != host || want != "" && r.RequestURI != want {
 				t.Errorf("posted to %s on %s, want %s", r.RequestURI, r.Host, want)
 			}
@@ -518,7 +519,7 @@ func TestEvents(t *testing.T) {
 		s.say <- text
 	}
 	for _, want := range []string{"one", "two", "three", "four"} {
-		if got := await(t, notes, want); got != want {
+		if got := waittest.Receive(t, want, notes); got != want {
 			t.Errorf("notified of %q, want %q", got, want)
 		}
 	}
@@ -540,7 +541,7 @@ func TestMessageTooLong(t *testing.T) {
 	if _, ok := errors.AsType[*events.TooLongError](err); !ok {
 		t.Errorf("a message too long: %v", err)
 	}
-	await(t, conn.Done(), "the end of the connection")
+	waittest.Receive(t, "the end of the connection", conn.Done())
 	_, err = conn.Call(t.Context(), "echo", raw1)
 	failed(t, err, notSent, errClosed)
 }
@@ -558,7 +559,7 @@ func TestStreamEnds(t *testing.T) {
 	if !strings.Contains(err.Error(), "the server has ended the stream") {
 		t.Errorf("the error is %v", err)
 	}
-	await(t, conn.Done(), "the end of the connection")
+	waittest.Receive(t, "the end of the connection", conn.Done())
 }
 
 // Wherever an exchange is cut, a call returns its answer or an error that says that it may
@@ -676,7 +677,7 @@ func TestSessionGone(t *testing.T) {
 		if !strings.Contains(err.Error(), "the server does not know the session") {
 			t.Errorf("the error is %v", err)
 		}
-		await(t, conn.Done(), "the end of the connection")
+		waittest.Receive(t, "the end of the connection", conn.Done())
 	}
 }
 
@@ -767,7 +768,7 @@ func TestCancelWhilePosting(t *testing.T) {
 	}()
 	_, err := conn.Call(ctx, "any", nil)
 	failed(t, err, maybeExecuted, lost)
-	if id := await(t, handler.ids, "the abandoned call"); id != jsonrpc.IntID(1) {
+	if id := waittest.Receive(t, "the abandoned call", handler.ids); id != jsonrpc.IntID(1) {
 		t.Errorf("abandoned was %s", id)
 	}
 }
@@ -787,9 +788,9 @@ func TestCloseWhilePosting(t *testing.T) {
 		_, err := conn.Call(t.Context(), "any", nil)
 		call <- err
 	}()
-	await(t, posting, "the message")
+	waittest.Receive(t, "the message", posting)
 	closed(t, conn)
-	failed(t, await(t, call, "the call"), maybeExecuted, errClosed)
+	failed(t, waittest.Receive(t, "the call", call), maybeExecuted, errClosed)
 }
 
 // A call that is canceled before its message is sent was not sent, and the error has the

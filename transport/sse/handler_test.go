@@ -210,12 +210,12 @@ func TestPrincipal(t *testing.T) {
 	defer s.Close()
 	defer endpoint.Close()
 	c := get(t, s.URL, as("alice"))
-	link := await(t, links, "a link")
+	link := waittest.Receive(t, "a link", links)
 	if link.Principal != "alice" || link.Shared || link.Peer == nil {
 		t.Errorf("the link is %+v", link)
 	}
 	c.Body.Close()
-	await(t, link.Input.Done(), "the end of the link's input")
+	waittest.Receive(t, "the end of the link's input", link.Input.Done())
 }
 
 type linkBinder chan transport.Link
@@ -391,9 +391,9 @@ func TestStreamEndsCalls(t *testing.T) {
 	})}, nil)
 	c := get(t, url, nil)
 	c.send(message(1, "any"))
-	await(t, began, "the call")
+	waittest.Receive(t, "the call", began)
 	c.Body.Close()
-	if err := await(t, ended, "the end of the call"); !errors.Is(err, jsonrpc.ErrClosed) {
+	if err := waittest.Receive(t, "the end of the call", ended); !errors.Is(err, jsonrpc.ErrClosed) {
 		t.Errorf("the call ended with %v", err)
 	}
 }
@@ -424,9 +424,9 @@ func TestLimitWriteTimeout(t *testing.T) {
 	}), &sse.Options{Limits: transport.Limits{WriteTimeout: 100 * time.Millisecond}})
 	slow := connect(t, strings.TrimPrefix(url, "http://"))
 	fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	stuck := await(t, links, "the slow one's link")
+	stuck := waittest.Receive(t, "the slow one's link", links)
 	conn := dial(t, sse.Dial(url, nil), silent{})
-	await(t, links, "the other's link")
+	waittest.Receive(t, "the other's link", links)
 
 	flooded := make(chan struct{})
 	go func() {
@@ -447,7 +447,7 @@ func TestLimitWriteTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, flooded, "the end of the flood")
+	waittest.Receive(t, "the end of the flood", flooded)
 }
 
 type binderFunc func(transport.Link) jsonrpc.Handler
@@ -464,7 +464,7 @@ func TestClose(t *testing.T) {
 	})}, nil)
 	c := get(t, url, nil)
 	c.send(message(1, "any"))
-	peer := await(t, began, "the call")
+	peer := waittest.Receive(t, "the call", began)
 	const said = 100
 	for range said {
 		if err := peer.Notify(t.Context(), "early", nil); err != nil {
@@ -556,8 +556,8 @@ func TestCloseIsBounded(t *testing.T) {
 		}
 	}
 	post(t, resolved(t, url, strings.TrimSpace(strings.TrimPrefix(line, "data: "))), message(1, "any"), nil)
-	await(t, began, "the call")
-	link := await(t, links, "the link")
+	waittest.Receive(t, "the call", began)
+	link := waittest.Receive(t, "the link", links)
 	full, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	params := jsonrpc.Raw(`["` + strings.Repeat("x", 1<<20) + `"]`)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	events "github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/sse"
@@ -53,17 +54,7 @@ func closed(t testing.TB, conn transport.Conn) {
 	if err := conn.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	await(t, conn.Done(), "the end of the connection")
-}
-
-func await[T any](t testing.TB, event <-chan T, what string) (value T) {
-	t.Helper()
-	select {
-	case value = <-event:
-	case <-time.After(testTimeout):
-		t.Fatalf("waiting for %s", what)
-	}
-	return value
+	waittest.Receive(t, "the end of the connection", conn.Done())
 }
 
 // A raw is a client that checks every byte.
@@ -253,14 +244,14 @@ func TestServerRestart(t *testing.T) {
 		_, err := conn.Call(t.Context(), "wait", nil)
 		waiting <- err
 	}()
-	await(t, notes, "the call to have begun")
+	waittest.Receive(t, "the call to have begun", notes)
 	s.CloseClientConnections()
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
 	s.Close()
-	await(t, conn.Done(), "the end of the connection")
-	failed(t, await(t, waiting, "the call"), maybeExecuted, errClosed)
+	waittest.Receive(t, "the end of the connection", conn.Done())
+	failed(t, waittest.Receive(t, "the call", waiting), maybeExecuted, errClosed)
 	_, err := conn.Call(t.Context(), "echo", raw1)
 	failed(t, err, notSent, errClosed)
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/storetest"
 )
@@ -317,11 +318,11 @@ func TestSealedRefusesForgedMessages(t *testing.T) {
 	ok(t, s.Publish(ctx, "subject", []byte("authentic")))
 	ok(t, spy.Store.Publish(ctx, subject, other.data))
 	ok(t, spy.Store.Publish(ctx, subject, nil))
-	if m := <-received; string(m.Data) != "authentic" || m.Missed {
+	if m := waittest.Receive(t, "the message", received); string(m.Data) != "authentic" || m.Missed {
 		t.Errorf("received %+v, want an authentic message", m)
 	}
 	for range 2 {
-		if m := <-received; !m.Missed || m.Data != nil || m.Reply != nil {
+		if m := waittest.Receive(t, "the message", received); !m.Missed || m.Data != nil || m.Reply != nil {
 			t.Errorf("received %+v, want Missed", m)
 		}
 	}
@@ -331,7 +332,7 @@ func TestSealedRefusesForgedMessages(t *testing.T) {
 	stop, err = s.Subscribe(ctx, "a/other", func(_ context.Context, m store.Message) { answers <- m })
 	ok(t, err)
 	ok(t, spy.Store.Publish(ctx, request.name, request.data))
-	if m := <-answers; !m.Missed {
+	if m := waittest.Receive(t, "an answer", answers); !m.Missed {
 		t.Errorf("a request as a message: %+v, want Missed", m)
 	}
 	stop()

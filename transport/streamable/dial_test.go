@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 
 	"github.com/google/go-cmp/cmp"
@@ -421,7 +422,7 @@ func TestDialAfterFallBack(t *testing.T) {
 		t.Errorf("got notifications %s", got)
 	}
 	messages <- ""
-	<-conn.Done()
+	waittest.Receive(t, "the end of the connection", conn.Done())
 	if failed := s.failure(conn, "ping", `{}`); failed.Delivery != jsonrpc.NotSent || !errors.Is(failed, jsonrpc.ErrClosed) {
 		t.Errorf("got %v", failed)
 	}

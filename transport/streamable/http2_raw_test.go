@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -275,7 +276,7 @@ func TestHTTP2RequestsThatAreRefused(t *testing.T) {
 	})
 	address, web := startTLS(t, s, streamable.ServeOptions{})
 	dialHTTP2(t, address, web).write(post(1, address, "count", "content-length", length))
-	<-called
+	waittest.Receive(t, "the call", called)
 }
 
 // HTTP/2 without TLS is refused, with prior knowledge and as an upgrade, and so is an upgrade

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -222,7 +223,7 @@ func TestDisconnectDoesNotCancelSessionCall(t *testing.T) {
 	got := s.send(ctx, http.MethodPost, call(1, "hold", `{}`))
 	got.next()
 	event := got.message(`"progress":1`)
-	<-started
+	waittest.Receive(t, "the start of the call", started)
 	cancel()
 	again := s.with("Last-Event-ID", event.ID).send(t.Context(), http.MethodGet, "")
 	close(release)
@@ -257,7 +258,7 @@ func TestDisconnectCancelsModernCall(t *testing.T) {
 		resp.Body.Close()
 		t.Error("the request was answered")
 	}
-	<-cancelled
+	waittest.Receive(t, "the cancellation", cancelled)
 }
 
 type regional struct {
@@ -773,7 +774,7 @@ func TestResumptionWithoutGaps(t *testing.T) {
 			got := s.post(call(1, "three", `{}`))
 			prime := got.next()
 			first := got.next()
-			<-reached
+			waittest.Receive(t, "the request at the server", reached)
 			for _, id := range []string{prime.ID, first.ID} {
 				s.with("Last-Event-ID", id).send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
 			}

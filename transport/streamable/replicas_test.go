@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -226,10 +227,10 @@ func TestCancellationAtAnotherReplica(t *testing.T) {
 			defer close(answered)
 			s.post(call(1, "wait", `{}`)).is(http.StatusAccepted)
 		}()
-		<-started
+		waittest.Receive(t, "the start of the call", started)
 		replicas[1].in(s).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`).is(http.StatusAccepted)
-		<-cancelled
-		<-answered
+		waittest.Receive(t, "the cancellation", cancelled)
+		waittest.Receive(t, "the answer", answered)
 	})
 }
 
@@ -389,11 +390,11 @@ func TestLimitOfForwardedMessages(t *testing.T) {
 		defer close(first)
 		s.post(cancellation).is(http.StatusAccepted)
 	}()
-	<-blocked.publishing
+	waittest.Receive(t, "the publication", blocked.publishing)
 	s.post(cancellation).is(http.StatusServiceUnavailable, "at most 1 messages to other replicas")
 	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)
 	blocked.publish <- struct{}{}
-	<-first
+	waittest.Receive(t, "the first cancellation", first)
 }
 
 // One client cannot use up the messages that are on the way to other replicas. A message that has arrived does not
@@ -787,7 +788,7 @@ func TestBytesOfAnswerAtAnotherReplica(t *testing.T) {
 	id := questionID(t, asked.next())
 	replicas[1].in(s).post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, content)).is(http.StatusAccepted)
 	asked.message(`"id":1,"result"`)
-	if raw := <-got; !strings.Contains(content, raw) {
+	if raw := waittest.Receive(t, "the message", got); !strings.Contains(content, raw) {
 		t.Errorf("the answer is %s, want the content of %s", raw, content)
 	}
 }

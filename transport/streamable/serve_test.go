@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -87,7 +88,7 @@ func TestServeFinishesCalls(t *testing.T) {
 			}
 			answered <- err
 		}()
-		<-entered
+		waittest.Receive(t, "the entry into the handler", entered)
 		go func() { ended <- stop() }()
 		select {
 		case err := <-ended:
@@ -95,10 +96,10 @@ func TestServeFinishesCalls(t *testing.T) {
 		default:
 		}
 		close(finish)
-		if err := <-answered; err != nil {
+		if err := waittest.Receive(t, "the answer", answered); err != nil {
 			t.Errorf("the call: %v", err)
 		}
-		if err := <-ended; err != nil || !stopped {
+		if err := waittest.Receive(t, "the end of Serve", ended); err != nil || !stopped {
 			t.Errorf("Serve returns %v, stopped is %v", err, stopped)
 		}
 		session.Close()
@@ -152,16 +153,16 @@ func TestServeSendsLastResults(t *testing.T) {
 				}()
 			}
 			for range calls {
-				<-entered
+				waittest.Receive(t, "the entry into the handler", entered)
 			}
 			go func() { ended <- stop() }()
 			close(finish)
 			for range calls {
-				if err := <-answered; err != nil {
+				if err := waittest.Receive(t, "the answer", answered); err != nil {
 					t.Errorf("a call: %v", err)
 				}
 			}
-			if err := <-ended; err != nil {
+			if err := waittest.Receive(t, "the end of Serve", ended); err != nil {
 				t.Errorf("Serve returns %v", err)
 			}
 		})
@@ -182,7 +183,7 @@ func TestServeEndsWithShutdown(t *testing.T) {
 	go func() {
 		ended <- streamable.Serve(t.Context(), "127.0.0.1:0", s, &streamable.ServeOptions{OnListen: func(at net.Addr) { listening <- at.String() }})
 	}()
-	session, err := client.Connect(t.Context(), streamable.Dial("http://"+<-listening+"/mcp", nil), nil)
+	session, err := client.Connect(t.Context(), streamable.Dial("http://"+waittest.Receive(t, "the listener", listening)+"/mcp", nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,13 +193,13 @@ func TestServeEndsWithShutdown(t *testing.T) {
 		_, err := session.CallTool(t.Context(), "wait", nil, nil)
 		answered <- err
 	}()
-	<-entered
+	waittest.Receive(t, "the entry into the handler", entered)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
-	<-s.Stopping()
+	waittest.Receive(t, "the shutdown", s.Stopping())
 	close(finish)
 	for what, result := range map[string]chan error{"the call": answered, "Shutdown": stopped, "Serve": ended} {
-		if err := <-result; err != nil {
+		if err := waittest.Receive(t, "the result", result); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -237,7 +238,7 @@ func TestServeDrains(t *testing.T) {
 			Options: streamable.Options{Logger: quiet}, Wrap: refuse, Drain: time.Hour, OnListen: func(at net.Addr) { listening <- at.String() },
 		})
 	}()
-	address := "http://" + <-listening
+	address := "http://" + waittest.Receive(t, "the listener", listening)
 	if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "not ready\n" {
 		t.Errorf("before the start: %d %q", status, body)
 	}
@@ -261,7 +262,7 @@ func TestServeDrains(t *testing.T) {
 		_, err := session.CallTool(t.Context(), "wait", nil, nil)
 		answered <- err
 	}()
-	<-entered
+	waittest.Receive(t, "the entry into the handler", entered)
 	end()
 	for range 3 {
 		if status, body := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable || body != "not ready\n" {
@@ -273,13 +274,13 @@ func TestServeDrains(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }() // does not wait for the hour
-	<-s.Stopping()
+	waittest.Receive(t, "the shutdown", s.Stopping())
 	if status, _ := getText(t, address+"/readyz"); status != http.StatusServiceUnavailable {
 		t.Errorf("during the shutdown: %d", status)
 	}
 	close(finish)
 	for what, result := range map[string]chan error{"the call": answered, "Shutdown": stopped, "Serve": ended} {
-		if err := <-result; err != nil {
+		if err := waittest.Receive(t, "the result", result); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

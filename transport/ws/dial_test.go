@@ -23,6 +23,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/ws"
@@ -622,7 +623,7 @@ func TestCloseCodeArrives(t *testing.T) {
 		if code, _ := client.receiveClose(t); code != websocket.CloseMessageTooBig {
 			t.Errorf("closed with %d", code)
 		}
-		<-sending
+		waittest.Receive(t, "the end of sending", sending)
 		client.Close()
 	}
 }

@@ -173,7 +173,13 @@ func (u *user) told(expected int) []mcp.Change {
 // call is the text that a tool gives; that of a failure begins with "error: ".
 func (u *user) call(tool, arguments string) string {
 	u.t.Helper()
-	result, err := u.CallTool(u.t.Context(), tool, json.RawMessage(arguments), nil)
+	return u.callWith(u.t.Context(), tool, arguments)
+}
+
+// callWith is call with a context.
+func (u *user) callWith(ctx context.Context, tool, arguments string) string {
+	u.t.Helper()
+	result, err := u.CallTool(ctx, tool, json.RawMessage(arguments), nil)
 	if err != nil {
 		return "failure: " + err.Error()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/era/eratest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -131,7 +132,7 @@ func TestRelayedFlood(t *testing.T) {
 		t.Error(err)
 	}
 	close(stop)
-	<-ended
+	waittest.Receive(t, "the end of the notifications", ended)
 }
 
 // TestRelayedSlowly checks that the queue for a slow caller is limited and keeps the newest

@@ -168,18 +168,14 @@ func testRequest(f *fixture) {
 	}
 }
 
-// A request without a subscriber fails promptly. One whose subscriber ends without a reply
+// A request without a subscriber fails. One whose subscriber ends without a reply
 // fails within the limit of operations.
 func testNoResponder(f *fixture) {
 	f.receive(f.store, "a/b")
 	f.receive(f.other, "b")
 	for _, s := range f.replicas() {
-		begin := time.Now()
 		_, err := s.Request(f.ctx, "a", []byte("request"))
 		f.wantError("Request without a subscriber", err, store.ErrNoResponder)
-		if d := time.Since(begin); d > 3*time.Second {
-			f.Errorf("Request without a subscriber took %v", d)
-		}
 	}
 	handling := make(chan struct{}, 1)
 	stop := f.subscribe(f.store, "a", func(context.Context, store.Message) { handling <- struct{}{} })

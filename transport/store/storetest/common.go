@@ -330,8 +330,10 @@ func testContexts(f *fixture) {
 		}
 		ctx, cancel := context.WithTimeout(f.ctx, 300*time.Millisecond)
 		begin := time.Now()
-		f.wantError(op.name+" while it waits", op.run(ctx, f.store, "name"), context.DeadlineExceeded)
-		if d := time.Since(begin); d < 300*time.Millisecond-tolerance || d > eventTimeout {
+		result := make(chan error, 1)
+		f.start(func(context.Context) { result <- op.run(ctx, f.store, "name") })
+		f.wantError(op.name+" while it waits", await(f, op.name+" whose context ends", result), context.DeadlineExceeded)
+		if d := time.Since(begin); d < 300*time.Millisecond-tolerance {
 			f.Errorf("%s returned after %v, its context ended after 300ms", op.name, d)
 		}
 		cancel()

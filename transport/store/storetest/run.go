@@ -191,8 +191,8 @@ func (f *fixture) wait(d time.Duration) {
 // eventually calls done until it returns true.
 func (f *fixture) eventually(what string, done func() bool) {
 	f.Helper()
-	for start := time.Now(); !done(); f.wait(20 * time.Millisecond) {
-		if time.Since(start) > eventTimeout {
+	for deadline := time.Now().Add(eventTimeout); !done(); f.wait(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
 			f.Fatalf("%s: not within %v", what, eventTimeout)
 		}
 	}
