@@ -335,3 +335,33 @@ func TestQuorumWithTheCaller(t *testing.T) {
 		}
 	}
 }
+
+// An approver that gives up because of the request's deadline has let it expire. With another
+// error, or before the deadline, it has failed.
+func TestErrorsOfApproversAtTheDeadline(t *testing.T) {
+	errOther := errors.New("no connection")
+	for _, test := range []struct {
+		name string
+		late bool
+		err  error
+		want approval.Code
+	}{
+		{"late", true, context.DeadlineExceeded, approval.Expired},
+		{"late with another error", true, errOther, approval.Failed},
+		{"a timeout of its own", false, context.DeadlineExceeded, approval.Failed},
+		{"another error", false, errOther, approval.Failed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				approver := approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+					if test.late {
+						<-time.After(time.Until(r.Deadline))
+					}
+					return approval.Answer{}, test.err
+				})
+				_, err := gated(&tool{}, approver, options(nil))(t.Context(), newCall(t, "", "write", `{}`, nil))
+				wantCode(t, err, test.want)
+			})
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,5 +24,33 @@ func TestRememberedByBothClocks(t *testing.T) {
 		if got := s.lookUp(Digest{}, now) == "id"; got != test.valid {
 			t.Errorf("%s: valid is %t, want %t", test.name, got, test.valid)
 		}
+	}
+}
+
+// Remembered approvals may be looked up, kept and forgotten at the same time.
+func TestRememberedApprovalsAreConcurrent(t *testing.T) {
+	s := newGrants(&Options{MaxOpen: 8})
+	now := time.Now()
+	valid := rememberedApproval{"id", now.UnixMilli(), now.Add(time.Hour).UnixMilli(), now.Add(time.Hour)}
+	ended := rememberedApproval{"id", now.UnixMilli(), now.UnixMilli(), now}
+	var group sync.WaitGroup
+	for _, work := range []func(key Digest){
+		func(key Digest) { s.keep(key, valid, now) },
+		func(key Digest) { s.keep(key, ended, now) },
+		func(key Digest) { s.lookUp(key, now) },
+		s.forget,
+	} {
+		group.Go(func() {
+			for i := range 1000 {
+				work(Digest{byte(i % 16)})
+			}
+		})
+	}
+	group.Wait()
+	for i := range 16 {
+		s.forget(Digest{byte(i)})
+	}
+	if len(s.remembered) != 0 {
+		t.Errorf("%d approvals are left", len(s.remembered))
 	}
 }

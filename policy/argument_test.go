@@ -144,3 +144,27 @@ func TestNumberBeyondBounds(t *testing.T) {
 		}
 	}
 }
+
+// Text that is escaped in the JSON of a call is the same for every condition as text that is not.
+func TestEscapedArguments(t *testing.T) {
+	for predicate, values := range map[string]map[string]tristate{
+		`"equals":"/etc"`:     {`{"x":"\/etc"}`: yes, `{"x":"\u002fetc"}`: yes, `{"x":"\u002ftmp"}`: no},
+		`"prefix":["/etc"]`:   {`{"x":"\/etc/passwd"}`: yes, `{"x":"\u002fetc\u002fpasswd"}`: yes, `{"x":"\u002ftmp"}`: no},
+		`"glob":["/etc/*"]`:   {`{"x":"\/etc\/passwd"}`: yes, `{"x":"/\u0065tc/passwd"}`: yes, `{"x":"\u002ftmp/x"}`: no},
+		`"glob":["/tmp/*\n"]`: {`{"x":"/tmp/a\n"}`: yes, `{"x":"/tmp/a\\n"}`: no},
+	} {
+		p, err := Parse([]byte(`{"rules":[{"effect":"deny","arguments":[{"path":"/x",` + predicate + `}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for arguments, want := range values {
+			if got := c.rules[0].match.arguments[0].holds([]byte(arguments)); got != want {
+				t.Errorf("%s of %s: got %v, want %v", predicate, arguments, got, want)
+			}
+		}
+	}
+}

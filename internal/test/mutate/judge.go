@@ -81,6 +81,13 @@ func (j *judge) judge(ctx context.Context, m mutation, p *testedPackage) (result
 		if err != nil {
 			return result{}, err
 		}
+		// Only mutations that are likely to survive reach a later run. There, a test that fails by
+		// chance is the more probable, so another failure has to confirm it.
+		if outcome := report.outcome(); i > 0 && outcome != survived && outcome != byRace {
+			if report, err = j.test(ctx, p, run, overlay); err != nil {
+				return result{}, err
+			}
+		}
 		if r.Outcome, r.Test = report.outcome(), report.failed; r.Outcome != survived {
 			break
 		}

@@ -94,6 +94,23 @@ func TestAdd(t *testing.T) {
 }
 `,
 
+	// The test fails once, if the function is changed and there are two processors.
+	"flaky/flaky.go": "package flaky\n\nimport _ \"sync\"\n\nfunc F() int {\n\treturn 1\n}\n",
+	"flaky/flaky_test.go": `package flaky
+
+import (
+	"os"
+	"runtime"
+	"testing"
+)
+
+func TestF(t *testing.T) {
+	if F() != 1 && runtime.GOMAXPROCS(0) == 2 && os.Mkdir("failed", 0o700) == nil {
+		t.Error("by chance")
+	}
+}
+`,
+
 	"failing/failing.go":      "package failing\n\nfunc F() int {\n\treturn 1\n}\n",
 	"failing/failing_test.go": "package failing\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tt.Fatal(\"as planned\")\n}\n",
 
@@ -212,6 +229,22 @@ func TestPasses(t *testing.T) {
 		if got := passes(&test.p); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%+v: got %v, want %v", test.p, got, test.want)
 		}
+	}
+}
+
+// A test that fails by chance has not noticed the mutation.
+func TestLateFailuresAreConfirmed(t *testing.T) {
+	inExample(t)
+	p := load(t, "flaky")
+	r, err := newJudge(t).judge(t.Context(), find(t, p, constant, "`1` becomes `2`"), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("flaky/failed"); err != nil {
+		t.Errorf("the test has not failed: %v", err)
+	}
+	if r.Outcome != survived || r.Test != "" {
+		t.Errorf("got %s in %q, want that it survived", r.Outcome, r.Test)
 	}
 }
 
