@@ -188,6 +188,46 @@ func TestListeningMovesToAnotherReplica(t *testing.T) {
 	})
 }
 
+// A delayStore is a store that delays messages to all replicas.
+type delayStore struct {
+	store.Store
+	delay time.Duration
+	tasks *sync.WaitGroup
+}
+
+func (s delayStore) Publish(ctx context.Context, subject string, data []byte) error {
+	s.tasks.Go(func() {
+		<-time.After(s.delay)
+		_ = s.Store.Publish(context.WithoutCancel(ctx), subject, data)
+	})
+	return nil
+}
+
+// A client has moved on when the notice arrives that it listens at a replica. The notice does not end the
+// stream at the next replica.
+func TestLateNoticeOfListening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tasks sync.WaitGroup
+		defer tasks.Wait()
+		replicas := newMemoryReplicas(t, 3, delayStore{newStore(t), 10 * time.Second, &tasks})
+		id := replicas[0].open(t.Context())
+		replicas[0].subscribe(id, 1)
+		for _, r := range replicas {
+			r.wantStatus(id, http.StatusOK)
+		}
+		<-time.After(time.Minute)
+		last := replicas[0].listen(id, "").end()
+		last = replicas[1].listen(id, last).end()
+		got := replicas[2].listen(id, last)
+		<-time.After(time.Minute)
+		if got.hasEnded() {
+			t.Fatal("the stream has ended")
+		}
+		replicas[2].server.ResourceUpdated("book:1")
+		got.want("1")
+	})
+}
+
 // A distantStore is a store in which requests to other replicas take a while.
 type distantStore struct{ store.Store }
 
