@@ -42,6 +42,13 @@ func TestChangesOfAllReplicas(t *testing.T) {
 		}
 		got := rigs[1].with("Mcp-Session-Id", session).send(t.Context(), http.MethodGet, "")
 		got.is(http.StatusOK)
+		restored := make(map[string]int) // the replica has just restored the session, and may have missed changes
+		for range 60 {
+			restored[string(got.unsolicited("book:").Data)]++
+		}
+		if len(restored) != 60 {
+			t.Errorf("got %d different notices for 60 resources", len(restored))
+		}
 		for i := range 60 { // a second event of one change would come before the next change
 			servers[i%3].ResourceUpdated(fmt.Sprintf("book:%d", i))
 			got.unsolicited(fmt.Sprintf(`"book:%d"`, i))

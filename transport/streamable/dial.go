@@ -227,6 +227,8 @@ func (c *clientConn) Call(ctx context.Context, method string, params jsonrpc.App
 	case method == mcp.MethodToolsCall && p.modern && isHeaderMismatch(err):
 		if c.relistTools(ctx, p.mismatched) == nil {
 			_, resp, err = c.call(ctx, method, params)
+		} else if ctx.Err() != nil {
+			err = p.callError(jsonrpc.Rejected, context.Cause(ctx))
 		}
 	case method == mcp.MethodToolsList && p.modern && err == nil:
 		c.bindings.update(resp, c.dialer.opts.Logger)

@@ -287,6 +287,9 @@ func (p *post) refused(res *http.Response) (*jsonrpc.Response, error) {
 		return nil, p.callError(jsonrpc.NotSent, fmt.Errorf("%w: the server does not know the session any more", jsonrpc.ErrClosed))
 	}
 	status := httpclient.NewStatusError(res, body)
+	if err != nil && p.ctx.Err() != nil {
+		return nil, p.callError(httpclient.DeliveryOf(status), p.reason(err))
+	}
 	return nil, p.callError(httpclient.DeliveryOf(status), status)
 }
 
@@ -348,6 +351,9 @@ func (p *post) readJSON(res *http.Response) (*jsonrpc.Response, error) {
 			err = httpclient.NotReached(err)
 		}
 		return nil, p.networkError(err)
+	}
+	if len(body) == 0 && p.ctx.Err() != nil { // a server answers a call that was canceled so
+		return nil, p.networkError(errNoResponse)
 	}
 	resp, _, err := p.receive(body)
 	if err == nil && resp == nil {

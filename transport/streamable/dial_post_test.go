@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -625,4 +626,76 @@ func TestDialHeaderParamsConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A roundTripper is the transport of an HTTP client.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// cancelReader is a body that ends its request's context when it is read.
+type cancelReader struct{ cancel context.CancelFunc }
+
+func (r cancelReader) Read([]byte) (int, error) {
+	r.cancel()
+	return 0, context.Canceled
+}
+
+// A call whose context ends while the response arrives fails with the reason of the context, and nothing
+// is reported as malformed.
+func TestDialCancelledWithResponse(t *testing.T) {
+	for name, c := range map[string]struct {
+		status   int
+		kind     string
+		unread   bool // the context ends while the body is read, not before
+		delivery jsonrpc.Delivery
+	}{
+		"202 without a body":         {status: http.StatusAccepted, delivery: jsonrpc.MaybeExecuted},
+		"200 without a body":         {status: http.StatusOK, kind: "application/json", delivery: jsonrpc.MaybeExecuted},
+		"200 whose body is not read": {status: http.StatusOK, kind: "application/json", unread: true, delivery: jsonrpc.MaybeExecuted},
+		"400 whose body is not read": {status: http.StatusBadRequest, kind: "application/json", unread: true, delivery: jsonrpc.Rejected},
+		"stream without an event":    {status: http.StatusOK, kind: "text/event-stream", delivery: jsonrpc.MaybeExecuted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			network := roundTripper(func(r *http.Request) (*http.Response, error) {
+				res := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.kind}}, ContentLength: -1, Body: http.NoBody, Request: r}
+				if c.unread {
+					res.Body = io.NopCloser(cancelReader{cancel})
+				} else {
+					cancel()
+				}
+				return res, nil
+			})
+			opts := &streamable.DialOptions{HTTPClient: &http.Client{Transport: network}, Conn: jsonrpc.Options{Malformed: func(err error) { t.Errorf("reported: %v", err) }}}
+			conn, err := streamable.Dial(endpoint, opts).Dial(t.Context(), new(recorder))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, err = conn.Call(ctx, "tools/call", jsonrpc.Raw(`{"name":"a"}`))
+			if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != c.delivery || !errors.Is(err, context.Canceled) {
+				t.Errorf("the error is %v, want that the call was canceled, and the delivery %v", err, c.delivery)
+			}
+		})
+	}
+}
+
+// A call that is canceled while the client lists the tools again fails with the reason of the context.
+func TestDialCancelledWhileRelisting(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+		if r.call == "tools/list" {
+			cancel()
+			<-r.Context().Done()
+			return
+		}
+		r.json(w, 400, strings.ReplaceAll(mismatch, "ID", r.id))
+	})
+	conn := s.dial(new(recorder), streamable.DialOptions{})
+	_, err := conn.Call(ctx, "tools/call", jsonrpc.Raw(`{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`))
+	if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.Rejected || !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v, want that the call was canceled and not executed", err)
+	}
 }

@@ -241,11 +241,13 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, http.StatusConflict, jsonrpc.InvalidRequest, "this session has such a stream already")
 	default:
 		defer s.unsolicited.detach(c)
-		if err := e.replicas.publish(r.Context(), notice{Session: s.id, Listening: true}, nil); err != nil {
+		if err := e.replicas.publish(r.Context(), notice{Session: s.id, Listening: true, Stream: s.unsolicitedName()}, nil); err != nil && r.Context().Err() == nil {
 			e.opts.Logger.Warn("streamable: other replicas were not notified of a stream", "error", err)
 		}
 		if len(ids) == 1 { // it could not be resumed
 			s.announceChanges(r.Context())
+		} else if s.adoptedLately() {
+			s.announceUpdates(r.Context())
 		}
 		c.wait(r.Context(), s)
 	}

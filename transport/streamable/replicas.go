@@ -86,7 +86,8 @@ type notice struct {
 	From    string `json:"from"` // id of the replica
 	Session string `json:"session"`
 	// Listening means that the replica has opened a stream for the session's unsolicited messages.
-	Listening bool `json:"listening,omitempty"`
+	Listening bool   `json:"listening,omitempty"`
+	Stream    string `json:"stream,omitempty"` // the name of that stream
 
 	// A notification of the client may follow. If none does, and the replica does not listen, the record
 	// has changed or has been deleted.
@@ -141,12 +142,30 @@ func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 		r.receive(s, message)
 	case n.Listening:
 		name := s.unsolicitedName()
-		e.background.Go(func() { s.unsolicited.release(name) })
+		e.background.Go(func() { r.release(s, name, n.Stream) })
 	default:
 		if !s.stale.Swap(true) { // otherwise it will be reloaded anyway
 			e.background.Go(func() { r.reload(s) })
 		}
 	}
+}
+
+// release ends the stream of unsolicited messages with a name at this replica, since another replica has
+// opened the stream elsewhere for the client. The notice of that may be late: if the client has resumed
+// elsewhere at a further replica in the meantime, it may be this one.
+func (r *replicas) release(s *session, name, elsewhere string) {
+	if name == "" {
+		return
+	}
+	if _, unsolicited := isStreamName(elsewhere); unsolicited {
+		ctx, cancel := context.WithTimeout(r.endpoint.ctx, storeTimeout)
+		defer cancel()
+		entries, err := s.read(ctx, elsewhere, 0)
+		if err == nil && movedTo(entries) != "" {
+			return
+		}
+	}
+	s.unsolicited.release(name)
 }
 
 // reloadMissed reloads the sessions, one after the other, whenever notices may have been lost.

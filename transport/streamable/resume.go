@@ -328,9 +328,25 @@ func (s *session) announceChanges(ctx context.Context) {
 	for _, list := range r.Lists {
 		_ = s.unsolicited.Notify(ctx, "notifications/"+list+"/list_changed", nil) // a client that has disconnected may resume again
 	}
+	s.announceUpdates(ctx)
+}
+
+// announceUpdates notifies the client of all resources that it has subscribed to.
+func (s *session) announceUpdates(ctx context.Context) {
+	s.mu.Lock()
+	r := s.record
+	s.mu.Unlock()
 	for _, uri := range r.Resources {
 		s.notifyUpdated(ctx, uri)
 	}
+}
+
+// adoptedLately reports whether a subscription of another replica has had effect here so lately that a
+// change before may have been faster than the client's request to listen.
+func (s *session) adoptedLately() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.adopted) < maxDropTime
 }
 
 // notifyUpdated tells the client that a resource may have changed, if it listens at this replica.

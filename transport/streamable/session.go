@@ -38,6 +38,7 @@ type session struct {
 	record    *record // as applied here
 	revision  uint64
 	repeated  int                  // how often calls that another replica has served were repeated here
+	adopted   time.Time            // when a subscription of another replica had effect here
 	streams   []*stream            // those that a client can resume
 	followers map[string]*follower // by stream
 
@@ -186,8 +187,12 @@ func (s *session) adopt(ctx context.Context, r *record, revision uint64, done ..
 	if len(requests) > 0 {
 		s.repeated++
 	}
+	if len(subscribed) > 0 {
+		s.adopted = time.Now()
+	}
 	s.mu.Unlock()
-	// A change between the subscription at another replica and now has not been reported here.
+	// A change between the subscription at another replica and now has not been reported here. If the
+	// client does not listen here, it is notified when it begins to.
 	for _, uri := range subscribed {
 		s.notifyUpdated(ctx, uri)
 	}

@@ -40,10 +40,10 @@ type stream struct {
 	lapses   int       // of the replica's lease when the stream began
 	lost     bool      // an event could not be stored, so the stream cannot be resumed
 	done     bool      // no message follows
-	dropped  []drop    // the last unsolicited messages that were dropped; see restart
+	dropped  []drop    // the last unsolicited messages that were dropped; see sendDropped
 }
 
-// A drop is a message that was dropped, since the client listens at another replica.
+// A drop is an unsolicited message that was dropped, since the client does not listen at this replica.
 type drop struct {
 	msg []byte
 	at  time.Time
@@ -284,9 +284,7 @@ func (st *stream) begin() {
 }
 
 // restart makes a new stream of the unsolicited messages, without a response. It returns its name
-// and the id of its first entry. The next entries are the messages that were dropped shortly before: all
-// replicas send a notification, but not at the same time, and the replica that has the client may release
-// it before it sends this one.
+// and the id of its first entry.
 func (st *stream) restart() (name string, start uint64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -294,13 +292,21 @@ func (st *stream) restart() (name string, start uint64) {
 	st.reset()
 	st.begin()
 	name, start = st.name, st.lastID
+	st.sendDropped()
+	return name, start
+}
+
+// sendDropped sends the messages that were dropped shortly before the client listens at this replica.
+// All replicas send a notification, but not at the same time, and the replica that has the client may
+// release it before it sends this one. If the client has listened nowhere, a change may have been
+// faster than its request to listen.
+func (st *stream) sendDropped() {
 	for _, d := range st.dropped {
 		if time.Since(d.at) < maxDropTime {
-			st.store(entryMessage, jsonscan.Line(d.msg))
+			st.send(entryMessage, d.msg)
 		}
 	}
 	st.dropped = nil
-	return name, start
 }
 
 // release ends the stream of unsolicited messages at this replica, if it still has the name, since
@@ -372,6 +378,7 @@ func (st *stream) attachFirst(c *response) bool {
 	}
 	st.response = c
 	st.open()
+	st.sendDropped()
 	return true
 }
 
