@@ -234,12 +234,13 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 	if all {
 		u.setListError(err, warnings)
 	}
-	if all && err != nil && l.incomplete {
-		closeOnce(u.loadFailed)
-	}
 	u.replaceLists(l)
-	if !l.incomplete {
-		closeOnce(u.loaded) // after the notifications, so that waitReady returns after them
+	// waitReady returns after the lists have been replaced and the notifications have been sent.
+	switch {
+	case !l.incomplete:
+		closeOnce(u.loaded)
+	case all && err != nil:
+		closeOnce(u.loadFailed)
 	}
 	return err
 }

@@ -159,10 +159,15 @@ func TestSlowReader(t *testing.T) {
 // Without a guard process, a process that escapes may hold the output open. The exit reports
 // that, also when the command fails.
 func TestOutputIsTruncated(t *testing.T) {
+	// The command ends after the process has escaped, which begins without the output if closing is 3>&-.
+	escape := func(closing string) string {
+		return `{ { env -i setsid sh -c "echo escaped; exec sleep 20 >/dev/null" ` + closing + ` & } | read escaped; } 3>&1`
+	}
+	holds, releases := escape(""), escape("3>&-")
 	for script, want := range map[string]process.Exit{
-		"echo out; env -i setsid sleep 2 & sleep 0.1":         {Truncated: true},
-		"echo out; env -i setsid sleep 2 & sleep 0.1; exit 3": {Code: 3, Truncated: true},
-		"echo out; env -i setsid sleep 2 >/dev/null &":        {},
+		"echo out; " + holds:              {Truncated: true},
+		"echo out; " + holds + "; exit 3": {Code: 3, Truncated: true},
+		"echo out; " + releases:           {},
 	} {
 		var out process.Output
 		c := shell(script, nil)
@@ -171,7 +176,7 @@ func TestOutputIsTruncated(t *testing.T) {
 			t.Errorf("%s: %+v %v, output %q", script, exit, err, out.String())
 		}
 	}
-	if _, err := new(process.Guard).Output(t.Context(), shell("env -i setsid sleep 2 & sleep 0.1", nil), 0); err != process.ErrTruncated {
+	if _, err := new(process.Guard).Output(t.Context(), shell(holds, nil), 0); err != process.ErrTruncated {
 		t.Error(err)
 	}
 }
