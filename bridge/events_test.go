@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -237,7 +238,7 @@ func TestEventsThroughARelay(t *testing.T) {
 					break
 				}
 			}
-			<-published
+			waittest.Receive(t, "the publication", published)
 			sensor.Shutdown(context.Background())
 		})
 	}

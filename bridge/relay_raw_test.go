@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -74,19 +75,19 @@ func TestRelayChangesNothing(t *testing.T) {
 	if want := `[` + peculiar + `,` + peculiar + `]`; string(resp.Result) != want {
 		t.Errorf("the result is\n%s, want\n%s", resp.Result, want)
 	}
-	if got := <-front.notes; got != "x/beside "+peculiar {
+	if got := waittest.Receive(t, "a notification at the client", front.notes); got != "x/beside "+peculiar {
 		t.Errorf("the client received %s", got)
 	}
 	if err := conn.Notify(t.Context(), "x/note", jsonrpc.Raw(peculiar)); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-behind.notes; got != "x/note "+peculiar {
+	if got := waittest.Receive(t, "a notification at the server", behind.notes); got != "x/note "+peculiar {
 		t.Errorf("the server received %s", got)
 	}
 	if err := conn.Notify(t.Context(), "x/bare", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-behind.notes; got != "x/bare " {
+	if got := waittest.Receive(t, "a notification at the server", behind.notes); got != "x/bare " {
 		t.Errorf("the server received %s", got)
 	}
 	_, err = conn.Call(t.Context(), "x/fail", nil)
@@ -127,10 +128,10 @@ func TestRelayKeepsOrder(t *testing.T) {
 			t.Fatalf("round %d: the call overtook earlier notifications: %s of %d were there, and %d before its answer", round, resp.Result, many, len(front.notes))
 		}
 		for i := range many {
-			if got, want := <-behind.notes, fmt.Sprintf("up%d ", i); got != want {
+			if got, want := waittest.Receive(t, "a notification at the server", behind.notes), fmt.Sprintf("up%d ", i); got != want {
 				t.Fatalf("the server received %q, want %q", got, want)
 			}
-			if got, want := <-front.notes, fmt.Sprintf("down%d ", i); got != want {
+			if got, want := waittest.Receive(t, "a notification at the client", front.notes), fmt.Sprintf("down%d ", i); got != want {
 				t.Fatalf("the client received %q, want %q", got, want)
 			}
 		}
@@ -364,12 +365,12 @@ func TestRelayPassesCancellationOn(t *testing.T) {
 	defer call.Wait()
 	defer cancel()
 	call.Go(func() { _, _ = conn.Call(ctx, "hang", &identified{jsonrpc.Raw("{}"), ids}) })
-	id := <-began
-	if err := conn.Notify(t.Context(), mcp.NotificationCancelled, jsonrpc.Raw(`{"why":1.0,"requestId":`+<-ids+`,"reason":"tired"}`)); err != nil {
+	id := waittest.Receive(t, "the beginning of the call", began)
+	if err := conn.Notify(t.Context(), mcp.NotificationCancelled, jsonrpc.Raw(`{"why":1.0,"requestId":`+waittest.Receive(t, "an id", ids)+`,"reason":"tired"}`)); err != nil {
 		t.Fatal(err)
 	}
 	want := mcp.NotificationCancelled + ` {"why":1.0,"requestId":` + id + `,"reason":"tired"}`
-	if got := <-behind.notes; got != want {
+	if got := waittest.Receive(t, "a notification at the server", behind.notes); got != want {
 		t.Errorf("the server received %s, want %s", got, want)
 	}
 }
@@ -407,8 +408,8 @@ func TestRelayPassesOnThatAQuestionIsGivenUp(t *testing.T) {
 	if _, err := conn.Call(t.Context(), "call", nil); err != nil {
 		t.Fatal(err)
 	}
-	got := <-front.notes
-	if want := `"requestId":` + <-id; !strings.HasPrefix(got, mcp.NotificationCancelled) || !strings.Contains(got, want) {
+	got := waittest.Receive(t, "a notification at the client", front.notes)
+	if want := `"requestId":` + waittest.Receive(t, "the id", id); !strings.HasPrefix(got, mcp.NotificationCancelled) || !strings.Contains(got, want) {
 		t.Errorf("the client received %s, want that %s is cancelled", got, want)
 	}
 	if err := conn.Notify(t.Context(), "bye", nil); err != nil {

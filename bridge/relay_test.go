@@ -18,6 +18,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -286,9 +287,9 @@ func TestRelayWhenItsServerDies(t *testing.T) {
 				_, err := conn.Call(t.Context(), "hang", modernParams("", ""))
 				failed <- err
 			}()
-			<-hanging
+			waittest.Receive(t, "the call that hangs", hanging)
 			behind.cut()
-			wantError(t, <-failed, jsonrpc.InternalError, `{"type":"UPSTREAM_LOST","executed":"maybe"}`)
+			wantError(t, waittest.Receive(t, "the end of the call", failed), jsonrpc.InternalError, `{"type":"UPSTREAM_LOST","executed":"maybe"}`)
 
 			_, err := conn.Call(t.Context(), "again", modernParams("", ""))
 			if front == "streamable" { // where nothing was said that would be lost
@@ -365,7 +366,7 @@ func TestRelayEndsItsServerWithTheLink(t *testing.T) {
 			behind := recordingDialer{child("shop", ""), make(chan transport.Conn, 1)}
 			relay := relayed(t, behind)
 			session := connect(t, pipeTo(relay), client.Options{})
-			process := <-behind.conns
+			process := waittest.Receive(t, "the connection to the server", behind.conns)
 			if how == "link" {
 				session.Close()
 			} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/client/skills"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -138,7 +139,7 @@ func TestSkillsOfServers(t *testing.T) {
 	}
 	var refused []string
 	for len(log.wrote) > 0 {
-		if record := <-log.wrote; strings.Contains(record, "not offered") {
+		if record := waittest.Receive(t, "the line in the log", log.wrote); strings.Contains(record, "not offered") {
 			refused = append(refused, record)
 		}
 	}
