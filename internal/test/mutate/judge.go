@@ -26,7 +26,7 @@ const (
 	maxMemory = 6 << 30
 	// memoryInterval is the time between two looks at the memory.
 	memoryInterval = 500 * time.Millisecond
-	// attempts is how often a run is repeated that was ended by a crash of the race detector.
+	// attempts is how often tests are run that fail without a mutation, or whose race detector crashes.
 	attempts = 3
 )
 
@@ -122,9 +122,13 @@ func (j *judge) checkUnchanged(ctx context.Context, p *testedPackage, number int
 	if err, done := j.checked[key]; done {
 		return err
 	}
-	report, err := j.test(ctx, p, run, "")
-	if err == nil && report.outcome() != survived {
-		err = fmt.Errorf("the tests of %s fail without a mutation (%s):\n%s", p.folder, report.outcome(), strings.Join(report.last, "\n"))
+	var err error
+	for range attempts {
+		var r *report
+		if r, err = j.test(ctx, p, run, ""); err != nil || r.outcome() == survived {
+			break
+		}
+		err = fmt.Errorf("the tests of %s fail without a mutation (%s):\n%s", p.folder, r.outcome(), strings.Join(r.last, "\n"))
 	}
 	if ctx.Err() == nil {
 		j.checked[key] = err
