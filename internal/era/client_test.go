@@ -377,6 +377,55 @@ func TestClientStopsListening(t *testing.T) {
 	})
 }
 
+// TestClientSubscribesAfterUnsubscribe checks that a legacy client subscribes to a resource again only when
+// the server has answered that the last subscription has ended, however long that takes: a server may
+// handle the two in any order.
+func TestClientSubscribesAfterUnsubscribe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unsubscribing := make(chan string, 1)
+		h := eratest.NewHost(t, func(frame string) []string {
+			switch eratest.Text(frame, "method") {
+			case mcp.MethodDiscover:
+				return []string{eratest.Fail(frame, jsonrpc.MethodNotFound, "")}
+			case mcp.MethodInitialize:
+				return []string{eratest.Reply(frame, `{"protocolVersion":"2025-03-26","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"host","version":"1"}}`)}
+			case mcp.MethodResourcesUnsubscribe:
+				unsubscribing <- frame
+				return nil
+			case mcp.MethodResourcesSubscribe:
+				return []string{eratest.Reply(frame, "{}")}
+			}
+			return nil
+		})
+		s := session(t, h, nil)
+		book := mcp.SubscriptionFilter{ResourceSubscriptions: []string{"book:1"}}
+		first, err := s.Subscribe(t.Context(), book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		frame := <-unsubscribing
+		subscribed := make(chan error, 1)
+		go func() {
+			second, err := s.Subscribe(t.Context(), book)
+			if err == nil {
+				defer second.Close()
+			}
+			subscribed <- err
+		}()
+		<-time.After(20 * time.Second)
+		select {
+		case err := <-subscribed:
+			t.Errorf("the client has subscribed before the server has answered: %v", err)
+		default:
+			h.Push(eratest.Reply(frame, "{}"))
+			if err := <-subscribed; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestClientSubscribes checks legacy subscriptions, which are a request for each resource. A resource
 // that does not exist is left out; any other error ends the subscription.
 func TestClientSubscribes(t *testing.T) {

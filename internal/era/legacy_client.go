@@ -188,20 +188,34 @@ func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (wa
 	return watched, nil
 }
 
-// unwatch runs after the end of the listener's context, so it has a timeout of its own. Errors
-// are ignored: the client drops notifications without a listener.
+// unwatchTimeout bounds how long the lock is held until the server has answered an unsubscribe.
+const unwatchTimeout = 30 * time.Second
+
+// unwatch runs after the end of the listener's context, so it has a timeout of its own. If the server
+// takes longer to answer, unwatch returns, and the next subscription waits for the answer. Errors are
+// ignored: the client drops notifications without a listener.
 func (l *legacyClient) unwatch(s *Session, uris []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 	defer cancel()
 	if len(uris) == 0 || l.acquire(ctx) != nil {
 		return
 	}
-	defer l.release()
-	for _, uri := range uris {
-		if l.watched[uri]--; l.watched[uri] == 0 {
-			delete(l.watched, uri)
-			_, _ = s.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.ResourceParams{URI: uri})
+	answered := make(chan struct{})
+	go func() { // ends with the connection
+		defer close(answered)
+		defer l.release()
+		ctx, cancel := context.WithTimeout(context.Background(), unwatchTimeout)
+		defer cancel()
+		for _, uri := range uris {
+			if l.watched[uri]--; l.watched[uri] == 0 {
+				delete(l.watched, uri)
+				_, _ = s.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.ResourceParams{URI: uri})
+			}
 		}
+	}()
+	select {
+	case <-answered:
+	case <-ctx.Done():
 	}
 }
 

@@ -172,7 +172,7 @@ func customServers(t *testing.T, greetings ...string) string {
 	servers := make(map[string]any)
 	for i := 0; i < len(greetings); i += 2 {
 		servers[greetings[i]] = map[string]any{"command": os.Args[0],
-			"env": map[string]string{asServer: greetings[i+1], "GORACE": "atexit_sleep_ms=0", "TOKEN": "${SECRET}"}}
+			"env": map[string]string{asServer: greetings[i+1], asSleep: sleepTime(), "GORACE": "atexit_sleep_ms=0", "TOKEN": "${SECRET}"}}
 	}
 	text, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err != nil {

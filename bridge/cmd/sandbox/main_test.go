@@ -32,6 +32,8 @@ import (
 const (
 	// asServer makes the test's binary a server, to be added to a sandbox.
 	asServer = "SANDBOX_TEST_SERVER"
+	// asSleep is for how long the process sleeps that this server leaves behind.
+	asSleep = "SANDBOX_TEST_SLEEP"
 	// asSidecar makes it a sidecar that listens at an address.
 	asSidecar = "SANDBOX_TEST_SIDECAR"
 	// asBrowser makes it a server with the tools of browser.json.
@@ -98,7 +100,7 @@ func greeter(greeting string) *server.Server {
 		server.AddTool(s, server.Tool{Name: greeting}, func(context.Context, *server.Request, struct{}) (string, error) { return greeting, nil })
 	}
 	server.AddTool(s, server.Tool{Name: "linger"}, func(context.Context, *server.Request, struct{}) (string, error) {
-		_, err := process.Main().Start(&process.Command{Path: "sleep", Args: []string{"61"}})
+		_, err := process.Main().Start(&process.Command{Path: "sleep", Args: []string{os.Getenv(asSleep)}})
 		return "", err
 	})
 	return s
@@ -173,11 +175,11 @@ func (u *user) told(expected int) []mcp.Change {
 // call is the text that a tool gives; that of a failure begins with "error: ".
 func (u *user) call(tool, arguments string) string {
 	u.t.Helper()
-	return u.callWith(u.t.Context(), tool, arguments)
+	return u.callUntil(u.t.Context(), tool, arguments)
 }
 
-// callWith is call with a context.
-func (u *user) callWith(ctx context.Context, tool, arguments string) string {
+// callUntil is call until a context ends.
+func (u *user) callUntil(ctx context.Context, tool, arguments string) string {
 	u.t.Helper()
 	result, err := u.CallTool(ctx, tool, json.RawMessage(arguments), nil)
 	if err != nil {
@@ -307,7 +309,10 @@ func connectedTo(t *testing.T, s *sandbox, opts client.Options) *user {
 	return connected(t, transport.Pipe(s.face), opts)
 }
 
-// nothingSleeps checks that no process is left of those that only these tests start.
+// sleepTime is a duration that no other test process on this machine uses, longer than any test.
+func sleepTime() string { return fmt.Sprintf("61000.%d", os.Getpid()) }
+
+// nothingSleeps checks that no process is left of those that sleep for sleepTime.
 func nothingSleeps(t *testing.T) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -315,7 +320,7 @@ func nothingSleeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if line, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(line), "sleep\x0061\x00") {
+		if line, err := os.ReadFile(name); err == nil && string(line) == "sleep\x00"+sleepTime()+"\x00" {
 			t.Errorf("%s is left behind", name)
 		}
 	}
