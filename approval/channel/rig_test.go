@@ -239,7 +239,7 @@ func wantPending(t *testing.T, done <-chan verdict) {
 	synctest.Wait()
 	select {
 	case v := <-done:
-		t.Errorf("the request ended with %+v", v)
+		t.Fatalf("the request ended with %+v", v)
 	default:
 	}
 }
