@@ -119,7 +119,7 @@ func (f *finder) negate(cond ast.Expr) {
 }
 
 func (f *finder) operator(e *ast.BinaryExpr) {
-	kind, with := "", ""
+	var kind, with string
 	switch e.Op {
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
 		if calls(e, "cap") {

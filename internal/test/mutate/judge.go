@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -183,8 +184,7 @@ func (j *judge) runTests(ctx context.Context, args []string, transport string) (
 			}
 		case <-ctx.Done():
 			child.Kill()
-			<-ended
-			return nil, context.Cause(ctx)
+			return nil, errors.Join(context.Cause(ctx), <-ended)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func memoryOf(group int) int64 {
 			continue // it has ended
 		}
 		// After the name of the program, which may have spaces: state, parent, group, and others.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(fields) > 21 && fields[2] == strconv.Itoa(group) {
 			resident, _ := strconv.ParseInt(fields[21], 10, 64)
 			pages += resident

@@ -44,7 +44,7 @@ func openResults(name string) (*results, error) {
 	if name == "" {
 		return saved, nil
 	}
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
