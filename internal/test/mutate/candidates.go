@@ -9,7 +9,7 @@ import (
 )
 
 // mutationsOf returns the possible mutations of a file, in the order of the source. It leaves out
-// those that change only the text of logs, capacities and what String methods return, because
+// those that change only logs, capacities and what String methods return, because
 // no caller depends on them.
 func mutationsOf(folder, name string, text []byte, fset *token.FileSet, file *ast.File) []mutation {
 	f := &finder{folder: folder, name: name, text: text, fset: fset, skip: map[ast.Node]bool{}, numbers: map[string]int{}}
@@ -84,6 +84,10 @@ func (f *finder) visit(node ast.Node, stack []ast.Node) bool {
 	case *ast.CommClause:
 		f.statements(node.Body)
 	case *ast.IfStmt:
+		if onlyLogs(node) {
+			f.skip[node.Cond] = true
+			break
+		}
 		f.negate(node.Cond)
 		if f.isBound(node) {
 			f.skip[node.Cond] = true // both results are the same for equal operands
@@ -314,6 +318,20 @@ func (f *finder) returned(s *ast.ReturnStmt, stack []ast.Node) {
 
 func isRelease(call *ast.CallExpr) bool {
 	return slices.Contains(releases, strings.ToLower(calledName(call)))
+}
+
+// onlyLogs reports whether a statement decides only what is logged.
+func onlyLogs(s *ast.IfStmt) bool {
+	for _, inner := range s.Body.List {
+		e, ok := inner.(*ast.ExprStmt)
+		if !ok {
+			return false
+		}
+		if call, ok := e.X.(*ast.CallExpr); !ok || !isLog(call) {
+			return false
+		}
+	}
+	return len(s.Body.List) > 0 && s.Else == nil
 }
 
 // isLog reports whether a call writes to a log.

@@ -33,6 +33,10 @@ func TestMutationsOfEachKind(t *testing.T) {
 		{condition, "func f(a, b bool) {\n\tswitch {\n\tcase a, b:\n\tdefault:\n\t}\n}", []string{"\tcase !(a), b:", "\tcase a, !(b):"}},
 		{condition, "func f(a int) {\n\tswitch a {\n\tcase 1:\n\t}\n}", nil},
 
+		{condition, "func f(a int) {\n\tif g(); a > 1 {\n\t\ts.log.Warn(a)\n\t}\n}", nil},
+		{condition, "func f(a bool) {\n\tif a {\n\t\tlog.Warn(a)\n\t} else {\n\t\tg()\n\t}\n}", []string{"\tif !(a) {"}},
+		{condition, "func f(a bool) {\n\tif a {\n\t\tlog.Warn(a)\n\t\tg()\n\t}\n}", []string{"\tif !(a) {"}},
+
 		{comparison, "func f(a, b int) bool {\n\treturn a < b\n}", []string{"\treturn a <= b"}},
 		{comparison, "func f(a, b int) bool {\n\treturn a <= b\n}", []string{"\treturn a < b"}},
 		{comparison, "func f(a, b int) bool {\n\treturn a > b\n}", []string{"\treturn a >= b"}},
