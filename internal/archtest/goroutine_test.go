@@ -17,6 +17,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"jsonrpc/lines.go":                     "writes what is queued; Lines.Close waits for it",
 		"transport/pipe.go":                    "the two ends' Run; Close of the connection waits for both",
 		"transport/stdio/command.go":           "reads from the child; Close waits for it",
+		"internal/racetest/together.go":        "the functions of a stress test; Together waits for them",
 		"internal/faults/injector.go":          "the two directions of a connection; Forward waits for both",
 		"internal/faults/proxy.go":             "accepts and forwards connections; Close of the proxy waits for them",
 		"internal/procgroup/procgroup.go":      "waits for a process; the caller of Launch waits for its end",

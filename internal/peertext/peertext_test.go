@@ -283,3 +283,21 @@ func TestWriterRedacts(t *testing.T) {
 		t.Errorf("a redactor without secrets: %v", none)
 	}
 }
+
+// Each Write to a screen is one Write to its output, which has no lock.
+func TestScreenConcurrently(t *testing.T) {
+	const n = 200
+	var out bytes.Buffer
+	w := Screen(&out)
+	write := func(text string) func(int) {
+		return func(int) {
+			if _, err := io.WriteString(w, text); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	racetest.Together(n, write("first\n"), write("second\n"))
+	if a, b := strings.Count(out.String(), "first\n"), strings.Count(out.String(), "second\n"); a != n || b != n {
+		t.Errorf("%d and %d lines, want %d of both", a, b, n)
+	}
+}
