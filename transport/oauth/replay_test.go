@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/racetest"
 )
 
 // A proof is remembered for at least its life, and for at most twice that.
@@ -99,4 +101,22 @@ func TestLimitOfUsedProofs(t *testing.T) {
 		t.Errorf("%d proofs take %d bytes, want at most %d", 2*proofs, held, limit)
 	}
 	runtime.KeepAlive(r)
+}
+
+// A proof is accepted once, whoever uses it at the same time.
+func TestUsedProofsConcurrently(t *testing.T) {
+	const n = 300
+	r, now := newUsedProofs(time.Minute), time.Now()
+	var accepted [2]int
+	use := func(i int) func(int) {
+		return func(round int) {
+			if r.add(now, "key", strconv.Itoa(round)) == nil {
+				accepted[i]++
+			}
+		}
+	}
+	racetest.Together(n, use(0), use(1))
+	if all := accepted[0] + accepted[1]; all != n || len(r.current.proofs) != n {
+		t.Errorf("%d proofs were accepted and %d remembered, want %d", all, len(r.current.proofs), n)
+	}
 }

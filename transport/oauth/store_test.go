@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
@@ -115,6 +116,31 @@ func TestFileStoreIsSafeForConcurrentUse(t *testing.T) {
 	for i := range 8 {
 		if got, err := s.Load(t.Context(), fmt.Sprint(i)); got == "" || err != nil {
 			t.Errorf("%d is lost: %v", i, err)
+		}
+	}
+}
+
+// A store has the value that was saved last for each key.
+func TestMemoryStoreConcurrently(t *testing.T) {
+	const n = 200
+	s := oauth.NewMemoryStore()
+	save := func(name string) func(int) {
+		return func(round int) {
+			if err := s.Save(t.Context(), fmt.Sprint(name, round%10), oauth.Secret(fmt.Sprint(round))); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	racetest.Together(n, save("a"), save("b"), func(round int) {
+		if _, err := s.Load(t.Context(), fmt.Sprint("a", round%10)); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range 10 {
+		for _, name := range []string{"a", "b"} {
+			if got, err := s.Load(t.Context(), fmt.Sprint(name, i)); string(got) != fmt.Sprint(n-10+i) || err != nil {
+				t.Errorf("%s%d is %q, %v", name, i, string(got), err)
+			}
 		}
 	}
 }
