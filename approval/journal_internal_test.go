@@ -3,12 +3,15 @@ package approval
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/racetest"
 )
 
 // A faulty file fails as its fields say.
@@ -194,4 +197,34 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("%q became %q: %v", text, file.text, err)
 		}
 	})
+}
+
+// Entries that are appended at the same time are all written, one after another.
+func TestJournalConcurrently(t *testing.T) {
+	const n = 30
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := OpenJournal(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(name string) func(int) {
+		return func(round int) {
+			if err := j.Append(Entry{Event: EventAsked, ID: fmt.Sprint(name, round), Digest: Digest{1}, Deadline: time.Now().Add(time.Minute)}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	racetest.Together(n, add("a"), add("b"))
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || bytes.Count(text, []byte("\n")) != 2*n {
+		t.Errorf("the journal has %d lines (%v), want %d", bytes.Count(text, []byte("\n")), err, 2*n)
+	}
+	if again, err := OpenJournal(path, slog.New(slog.DiscardHandler)); err != nil {
+		t.Errorf("the journal is damaged: %v", err)
+	} else {
+		again.Close()
+	}
 }
