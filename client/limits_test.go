@@ -368,13 +368,13 @@ func TestLimitsWithDefaults(t *testing.T) {
 	for value, want := range map[int]int{-1: math.MaxInt, math.MinInt: math.MaxInt, 1: 1, 7: 7} {
 		var limits client.Limits
 		fields := reflect.ValueOf(&limits).Elem()
-		for i := range fields.NumField() {
-			fields.Field(i).SetInt(int64(value))
+		for _, field := range fields.Fields() {
+			field.SetInt(int64(value))
 		}
 		limits = limits.WithDefaults()
-		for i := range fields.NumField() {
-			if got := int(fields.Field(i).Int()); got != want {
-				t.Errorf("%s of %d becomes %d, want %d", fields.Type().Field(i).Name, value, got, want)
+		for field, got := range fields.Fields() {
+			if int(got.Int()) != want {
+				t.Errorf("%s of %d becomes %d, want %d", field.Name, value, got.Int(), want)
 			}
 		}
 	}

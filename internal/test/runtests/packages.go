@@ -157,7 +157,7 @@ func (m module) build(ctx context.Context, packages []*testPackage, dir string) 
 		}
 		for i, group := range groups {
 			folder := filepath.Join(dir, fmt.Sprintf("%t-%d", race, i)) + string(filepath.Separator)
-			if err := os.MkdirAll(folder, 0o755); err != nil {
+			if err := os.MkdirAll(folder, 0o750); err != nil {
 				return err
 			}
 			args := []string{"test", "-c", "-trimpath", "-ldflags=-s -w", fmt.Sprintf("-race=%t", race), "-o", folder}
