@@ -42,7 +42,8 @@ import (
 // A module is a folder with a go.mod file.
 type module struct {
 	dir       string
-	workspace bool // it is built with go.work
+	workspace bool   // it is built with go.work
+	root      string // GOROOT of its go command
 }
 
 type options struct {

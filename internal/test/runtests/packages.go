@@ -113,6 +113,11 @@ func (m module) list(ctx context.Context, patterns []string) ([]*testPackage, er
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w\n%s", err, &stderr)
 	}
+	root, err := m.goCommand(ctx, "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	m.root = strings.TrimSpace(string(root))
 	source := sources{imported: map[string]folder{}}
 	var found []*testPackage
 	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
@@ -160,7 +165,7 @@ func (m module) build(ctx context.Context, packages []*testPackage, dir string) 
 			if err := os.MkdirAll(folder, 0o750); err != nil {
 				return err
 			}
-			args := []string{"test", "-c", "-trimpath", "-ldflags=-s -w", fmt.Sprintf("-race=%t", race), "-o", folder}
+			args := []string{"test", "-c", "-ldflags=-s -w", fmt.Sprintf("-race=%t", race), "-o", folder}
 			for name, p := range group {
 				args = append(args, p.path)
 				p.binaries[race] = filepath.Join(folder, name+".test")

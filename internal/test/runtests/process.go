@@ -55,7 +55,8 @@ func (p *process) run(ctx context.Context, names []string, seed int64, timeout t
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = p.pkg.dir
 	// A process with the race detector waits for a second before it ends, unless told otherwise.
-	cmd.Env = append(p.pkg.module.environ(), "PWD="+p.pkg.dir, "GORACE=atexit_sleep_ms=20")
+	// A program that was built with -trimpath does not know where the standard library is.
+	cmd.Env = append(p.pkg.module.environ(), "PWD="+p.pkg.dir, "GOROOT="+p.pkg.module.root, "GORACE=atexit_sleep_ms=20")
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	began := time.Now()

@@ -174,8 +174,13 @@ func testNoResponder(f *fixture) {
 	f.receive(f.store, "a/b")
 	f.receive(f.other, "b")
 	for _, s := range f.replicas() {
-		_, err := s.Request(f.ctx, "a", []byte("request"))
+		ctx, cancel := context.WithTimeout(f.ctx, 3*time.Second)
+		_, err := s.Request(ctx, "a", []byte("request"))
 		f.wantError("Request without a subscriber", err, store.ErrNoResponder)
+		if ctx.Err() != nil {
+			f.Error("Request without a subscriber took more than three seconds")
+		}
+		cancel()
 	}
 	handling := make(chan struct{}, 1)
 	stop := f.subscribe(f.store, "a", func(context.Context, store.Message) { handling <- struct{}{} })
