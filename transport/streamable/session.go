@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/httpguard"
-	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
