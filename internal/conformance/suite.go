@@ -13,13 +13,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// runTimeout bounds one run of the suite.
-const runTimeout = 2 * time.Minute
+// Limits for a run of the suite and for each client in it. A run has some forty clients at once, for which the suite's
+// own limit of 30 seconds is too short on a busy machine.
+const (
+	runTimeout    = 4 * time.Minute
+	clientTimeout = 2 * time.Minute
+)
 
 // A suite is the installed suite with the server or client to test.
 type suite struct {
@@ -61,7 +66,7 @@ func (s suite) command(ctx context.Context, side string, arguments []string) (ou
 		filepath.Join(modules, "@modelcontextprotocol", "conformance", "dist", "index.js"),
 		side, "--output-dir", results)
 	if side == clientSide {
-		cmd.Args = append(cmd.Args, "--command", s.tested)
+		cmd.Args = append(cmd.Args, "--command", s.tested, "--timeout", strconv.FormatInt(clientTimeout.Milliseconds(), 10))
 	} else {
 		cmd.Args = append(cmd.Args, "--url", s.tested)
 	}

@@ -29,8 +29,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// timeout is shorter than that of the suite, which is 30 s.
-const timeout = 25 * time.Second
+// timeout is shorter than that of the suite, which is two minutes.
+const timeout = 100 * time.Second
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -60,6 +60,8 @@ func run(ctx context.Context, line []string, environment func(string) string) er
 	session, err := client.Connect(ctx, streamable.Dial(line[1], &streamable.DialOptions{Authorizer: authorizer}), &client.Options{
 		Info:   mcp.Implementation{Name: "dovetail-conformance", Version: "1.0.0"},
 		Elicit: s.elicit, Sample: s.sample, Roots: s.roots,
+		// The suite starts some forty clients at once. No server of it is silent.
+		ProbeTimeout: time.Minute,
 	})
 	if err != nil {
 		return err
