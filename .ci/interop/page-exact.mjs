@@ -100,13 +100,11 @@ export async function shows_long_arguments(stage) {
   const files = Array.from({ length: 1500 }, (_, i) => `{"path":"/srv/${i}","bytes":${2n ** 60n + BigInt(i)},"text":"line\\nline"}`);
   const json = `{"files":[${files}],"text":"${"0123456789abcdef".repeat(300)}"}`;
   assert.ok(json.length > 100_000, String(json.length));
-  const began = Date.now();
   const id = host.ask({ arguments: json });
   assert.equal(await shown(cardOf(page).locator(".arguments")), json);
   await cardOf(page).locator(".arguments").evaluate((pre) => pre.scrollTo(0, pre.scrollHeight));
   await cardOf(page).locator(".accept").click();
   assert.equal((await host.answer(id)).approved, true);
-  assert.ok(Date.now() - began < 10_000, "it takes too long");
 }
 
 export async function accepts_only_what_was_in_view(stage) {

@@ -122,11 +122,9 @@ async function faults() {
             assert.equal(text(dovetail(...args)), want);
             return;
           }
-          const began = Date.now();
           const { status, out, said } = run(join(bin, "dovetail"), args);
           assert.equal(status, 1, out + said);
-          assert.match(said, /cannot be understood; the call may have been executed/);
-          assert.ok(Date.now() - began < 10_000, "it took too long");
+          assert.match(said, /cannot be understood; the call may have been executed/); // and not that time is over
         });
       }
     }
