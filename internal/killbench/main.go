@@ -1,7 +1,7 @@
 // Killbench kills servers behind dovetail serve during calls, and measures the effect on the
 // callers of that server and of the other servers. .ci/bridge runs it on Linux:
 //
-//	killbench -dovetail PROGRAM -config mcp.json [-kills N] [-window TIME] [-tolerance FACTOR]
+//	killbench -dovetail PROGRAM -config mcp.json [-kills N] [-window TIME] [-tolerance FACTOR] [-median TIME]
 //
 // Calls at other servers must all succeed, in about the same time as before. Calls at the
 // killed server must fail quickly, with an error that programs can recognize, and succeed
@@ -31,6 +31,7 @@ func main() {
 	var goal goal
 	// Twice the goal of a tenth, because of noise on a shared machine.
 	flag.Float64Var(&goal.tolerance, "tolerance", 1.2, "the `factor` that the slowest hundredth of calls may take longer")
+	flag.DurationVar(&goal.median, "median", 250*time.Millisecond, "how long calls at a killed server may take to fail, in half of the kills")
 	flag.DurationVar(&goal.window, "window", 5*time.Second, "the `time` of each measurement")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -59,7 +60,7 @@ func run(ctx context.Context, program, config string, kills int, goal goal) (err
 	if err := compareLatencies(ctx, b, sessions, goal); err != nil {
 		return fmt.Errorf("calls at other servers: %w", err)
 	}
-	if err := killServers(ctx, b, sessions, kills); err != nil {
+	if err := killServers(ctx, b, sessions, kills, goal.median); err != nil {
 		return fmt.Errorf("calls at a server that is killed: %w", err)
 	}
 	return nil
