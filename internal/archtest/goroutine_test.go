@@ -45,7 +45,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/webhook/deliverer.go":          "workers, the watch and the sweep, and calls of the store; Run and Wake wait for them",
 		"client/events.go":                     "the request of a stream; the sequence waits for it",
 		"client/webhook/subscribe.go":          "refreshes a subscription; Close waits for it",
-		"internal/era/legacy_client.go":        "unsubscribes, for at most a limit of time; it ends with the connection",
+		"internal/era/legacy_client.go":        "unsubscribes; Close of the session waits for it",
 		"internal/era/events.go":               "ends a stream with the client's input; stopped when the call ends",
 		"internal/era/forward/events.go":       "the request of a stream; the call waits for it",
 		"server/entry_task.go":                 "asks an entry for the state of a task; the end of the subscription waits for it",

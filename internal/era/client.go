@@ -37,8 +37,6 @@ const (
 	ProbeGrace = 250 * time.Millisecond
 	// OpenTimeout is how long opening a session may take.
 	OpenTimeout = 30 * time.Second
-	// cancelTimeout bounds the notification that a call is cancelled.
-	cancelTimeout = time.Second
 )
 
 // An Answerer handles the questions and notifications of a server, of either era.
@@ -115,6 +113,8 @@ type Session struct {
 	mu       sync.Mutex
 	tracked  map[string]func(progress *jsonrpc.Request) // by progress token
 	listens  map[jsonrpc.ID]*listen                     // by subscription id
+	closed   bool
+	tasks    sync.WaitGroup // started while closed is false
 }
 
 // A listener receives what a subscription sends. Its functions may be nil. They run on the read loop, and
@@ -321,7 +321,13 @@ func (s *Session) Mode() Mode {
 func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
 
 // Close ends the connection.
-func (s *Session) Close() error { return s.conn.Close() }
+func (s *Session) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	defer s.tasks.Wait()
+	return s.conn.Close()
+}
 
 // CallOptions configure one call. The zero value is valid.
 type CallOptions struct {

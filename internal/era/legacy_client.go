@@ -188,8 +188,13 @@ func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (wa
 	return watched, nil
 }
 
-// unwatchTimeout bounds how long the lock is held until the server has answered an unsubscribe.
-const unwatchTimeout = 30 * time.Second
+const (
+	// cancelTimeout bounds the notification that a call is cancelled, and how long the end of a
+	// subscription waits for the server.
+	cancelTimeout = time.Second
+	// unwatchTimeout bounds how long the next subscription waits for the end of the last one.
+	unwatchTimeout = 30 * time.Second
+)
 
 // unwatch runs after the end of the listener's context, so it has a timeout of its own. If the server
 // takes longer to answer, unwatch returns, and the next subscription waits for the answer. Errors are
@@ -201,7 +206,7 @@ func (l *legacyClient) unwatch(s *Session, uris []string) {
 		return
 	}
 	answered := make(chan struct{})
-	go func() { // ends with the connection
+	unwatch := func() {
 		defer close(answered)
 		defer l.release()
 		ctx, cancel := context.WithTimeout(context.Background(), unwatchTimeout)
@@ -212,11 +217,27 @@ func (l *legacyClient) unwatch(s *Session, uris []string) {
 				_, _ = s.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.ResourceParams{URI: uri})
 			}
 		}
-	}()
+	}
+	if !s.start(unwatch) {
+		l.release() // the subscriptions end with the session
+		return
+	}
 	select {
 	case <-answered:
 	case <-ctx.Done():
 	}
+}
+
+// start runs a task in the background, which ends with the connection, unless the session is closed.
+// Close waits for it.
+func (s *Session) start(task func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.tasks.Go(task)
+	return true
 }
 
 func (l *legacyClient) acquire(ctx context.Context) error {

@@ -270,7 +270,7 @@ func (f *fleet) update(ctx context.Context, v *visit) error {
 	for {
 		select {
 		case change := <-v.changes:
-			if change.URI != uri {
+			if change.URI != uri && change.URI != "" { // lists may have changed while no replica had the stream
 				return fmt.Errorf("the client is notified of %+v, not only of %s", change, uri)
 			}
 		case <-time.After(20 * time.Second):
