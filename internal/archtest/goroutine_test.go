@@ -68,7 +68,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/handler.go":      "goroutines of the server without a session; Close waits for them",
 		"transport/streamable/response.go":     "keep-alive comments, one at a time; stop waits for one in progress",
 		"transport/streamable/serve.go":        "the web server; Serve waits for it",
-		"transport/streamable/session.go":      "ends idle sessions, and all sessions on Close; Close waits for both",
+		"transport/streamable/sessions.go":     "ends idle sessions, and all sessions on Close; Close waits for both",
 		"internal/era/client.go":               "the two requests that may open a session; Open waits for them",
 		"internal/era/legacy_task.go":          "ends a wait for a task when the server shuts down; the wait waits for it",
 		"internal/era/legacy_server.go":        "notifies a session of changes, the transport that made the link waits for it; ends its watches with the link, which only takes a lock",
