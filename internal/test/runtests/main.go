@@ -5,7 +5,7 @@
 // A MODULE is the folder of a go.mod file. The mode of a test follows from its source:
 //
 //   - A test that counts allocations, or that does not run under the race detector, runs without it.
-//   - A test in virtual time runs with -race and -cpu 1. With two processors, timers of one
+//   - A test in virtual time runs with -race and GOMAXPROCS=1. With two processors, timers of one
 //     testing/synctest bubble that fire at the same moment crash the runtime of Go 1.26.
 //   - All other tests run with -race and two processors. With one processor, the detector does not
 //     find a check that another goroutine invalidates before the action.

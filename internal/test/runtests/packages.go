@@ -40,16 +40,12 @@ func (m mode) String() string {
 // race reports whether the tests need the race detector.
 func (m mode) race() bool { return m == real || m == virtual }
 
-// args returns the flags of a test binary for the mode.
-func (m mode) args() []string {
-	switch m {
-	case virtual:
-		return []string{"-test.cpu=1"}
-	case real:
-		return []string{"-test.cpu=2"}
-	default:
-		return nil
+// processors returns the number of processors for tests with the mode.
+func (m mode) processors() int {
+	if m == virtual {
+		return 1
 	}
+	return 2
 }
 
 // A testPackage is a package with tests.

@@ -46,7 +46,7 @@ func (p *process) run(ctx context.Context, names []string, seed int64, timeout t
 	args := append([]string{
 		"-test.v=test2json", "-test.paniconexit0", fmt.Sprintf("-test.timeout=%v", timeout), fmt.Sprintf("-test.shuffle=%d", seed),
 		"-test.run=^(" + strings.Join(names, "|") + ")$",
-	}, append(p.mode.args(), p.args...)...)
+	}, p.args...)
 	// Each transport has the timeout. A process that does not end then prints its goroutines.
 	ctx, cancel := context.WithTimeout(ctx, 6*timeout)
 	defer cancel()
@@ -55,8 +55,10 @@ func (p *process) run(ctx context.Context, names []string, seed int64, timeout t
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = p.pkg.dir
 	// A process with the race detector waits for a second before it ends, unless told otherwise.
-	// A program that was built with -trimpath does not know where the standard library is.
-	cmd.Env = append(p.pkg.module.environ(), "PWD="+p.pkg.dir, "GOROOT="+p.pkg.module.root, "GORACE=atexit_sleep_ms=20")
+	// A program that was built with -trimpath does not know where the standard library is. The flag
+	// -test.cpu would repeat the tests in each pass over another transport.
+	cmd.Env = append(p.pkg.module.environ(), "PWD="+p.pkg.dir, "GOROOT="+p.pkg.module.root, "GORACE=atexit_sleep_ms=20",
+		fmt.Sprintf("GOMAXPROCS=%d", p.mode.processors()))
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	began := time.Now()
