@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 )
 
 // coldTools is how many tools a server can be given.
@@ -33,21 +33,20 @@ import (
 type coldProgram struct{ folder string }
 
 // buildCold generates the types into a temporary folder and builds the program there.
-// It needs the source of this package, and Go.
-func buildCold(ctx context.Context) (p *coldProgram, err error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return nil, errors.New("the program does not know its source")
+// It needs Go, and a working directory in this module or its workspace.
+func buildCold(ctx context.Context) (_ *coldProgram, err error) {
+	source, err := sourceFolder(ctx)
+	if err != nil {
+		return nil, err
 	}
-	source := filepath.Dir(file)
 	folder, err := os.MkdirTemp("", "dovetail-bench")
 	if err != nil {
 		return nil, err
 	}
-	p = &coldProgram{folder}
+	built := &coldProgram{folder}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.remove())
+			err = errors.Join(err, built.remove())
 		}
 	}()
 	types := filepath.Join(folder, "cold_types.go")
@@ -61,12 +60,21 @@ func buildCold(ctx context.Context) (p *coldProgram, err error) {
 	if err := os.WriteFile(filepath.Join(folder, "overlay.json"), overlay, 0o644); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "coldtypes", "-overlay", filepath.Join(folder, "overlay.json"), "-o", p.path(), ".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "coldtypes", "-overlay", filepath.Join(folder, "overlay.json"), "-o", built.path(), ".")
 	cmd.Dir = source
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building the program for cold starts: %w\n%s", err, said)
 	}
-	return p, nil
+	return built, nil
+}
+
+// sourceFolder asks Go, because a program that was built with -trimpath does not know.
+func sourceFolder(ctx context.Context) (string, error) {
+	folder, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/dovetail-go/dovetail/internal/bench").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the source of this program: %w", err)
+	}
+	return strings.TrimSpace(string(folder)), nil
 }
 
 func (p *coldProgram) path() string { return filepath.Join(p.folder, "cold.exe") }
