@@ -1,0 +1,139 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// Events and comments do not mix, and nothing follows the end of the stream.
+func TestEventStreamConcurrently(t *testing.T) {
+	const rounds = 200
+	w := httptest.NewRecorder()
+	p := startEventStream(w, &Options{KeepAlive: 1 << 60})
+	send := func(int) {
+		if err := p.send(t.Context(), sse.Event{Data: []byte("{}")}); err != nil {
+			t.Error(err)
+		}
+	}
+	racetest.Together(rounds, send, send, func(int) { p.keepAlive() })
+	racetest.Together(1, func(int) { p.stop() }, func(int) { p.keepAlive() })
+	body := w.Body.String()
+	if n := strings.Count(body, "data: {}\n"); n != 2*rounds {
+		t.Errorf("the client gets %d events, want %d:\n%.300s", n, 2*rounds, body)
+	}
+	if p.keepAlive(); w.Body.Len() != len(body) {
+		t.Error("a comment follows the end of the stream")
+	}
+}
+
+// Notifications of several goroutines come whole, in the order of each goroutine, and before the answer.
+func TestNotificationsOfCallConcurrently(t *testing.T) {
+	const rounds = 200
+	w := httptest.NewRecorder()
+	x := &callPeer{endpoint: &Endpoint{opts: Options{KeepAlive: 1 << 60}}, w: w, accepts: acceptedTypes{true, true}}
+	notify := func(name string) func(int) {
+		return func(round int) {
+			if err := x.Notify(t.Context(), "note", jsonrpc.Raw(fmt.Appendf(nil, `{"%s":%d}`, name, round))); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	racetest.Together(rounds, notify("a"), notify("b"))
+	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	racetest.Together(1, notify("a"), notify("b"), func(int) { x.finish(200, answer) })
+	notify("late")(0)
+	body := w.Body.Bytes()
+	for _, name := range []string{"a", "b"} {
+		rest := body
+		for round := range rounds {
+			_, after, found := bytes.Cut(rest, fmt.Appendf(nil, `"params":{"%s":%d}}`, name, round))
+			if !found {
+				t.Fatalf("notification %d of %s is missing, or too early", round, name)
+			}
+			rest = after
+		}
+	}
+	if !bytes.HasSuffix(bytes.TrimSpace(body), answer) {
+		t.Error("something follows the answer")
+	}
+}
+
+// A lease counts each lapse once, while it is refreshed and read.
+func TestLeaseConcurrently(t *testing.T) {
+	const rounds = 500
+	r := &replicas{endpoint: &Endpoint{sessions: &sessions{shared: true}}}
+	begun := time.Now()
+	counted := 0
+	racetest.Together(rounds,
+		func(int) { r.lease.set(begun, true) },
+		func(int) { r.lease.set(begun, true) },
+		func(int) {
+			n := r.lapseCount()
+			if n < counted {
+				t.Errorf("%d lapses, and %d before", n, counted)
+			}
+			counted = n
+		},
+		func(int) { r.holds(-1) },
+	)
+	if n := r.lapseCount(); n != 2*rounds {
+		t.Errorf("%d lapses are counted, want %d", n, 2*rounds)
+	}
+	if !r.holds(2 * rounds) {
+		t.Error("the lease is not held")
+	}
+}
+
+// Sessions that begin at the same time subscribe once to the messages of other replicas. All know whether
+// that failed.
+func TestReplicasStartConcurrently(t *testing.T) {
+	for _, broken := range []error{nil, errors.New("the store is broken")} {
+		ctx, cancel := context.WithCancel(t.Context())
+		memory, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counting := &countingStore{Store: memory, broken: broken}
+		e := &Endpoint{store: counting, ctx: ctx, sessions: &sessions{shared: true}}
+		e.replicas = newReplicas(e)
+		start := func(int) {
+			if err := e.replicas.start(); err != broken {
+				t.Errorf("start: %v, want %v", err, broken)
+			}
+		}
+		racetest.Together(20, start, start, start)
+		if counting.created != 1 {
+			t.Errorf("%d attempts to subscribe, want 1; the error is %v", counting.created, broken)
+		}
+		racetest.Together(1, func(int) { _ = e.replicas.start() }, func(int) { e.replicas.close() }, func(int) { e.replicas.endLease() })
+		cancel()
+		e.background.Wait()
+		memory.Close()
+	}
+}
+
+// A countingStore counts the attempts to create a key.
+type countingStore struct {
+	store.Store
+	broken  error // of all attempts
+	created int
+}
+
+func (s *countingStore) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	s.created++
+	if s.broken != nil {
+		return 0, s.broken
+	}
+	return s.Store.Create(ctx, key, value, ttl)
+}
