@@ -215,9 +215,12 @@ func TestJournalConcurrently(t *testing.T) {
 		}
 	}
 	racetest.Together(n, add("a"), add("b"))
-	if err := j.Close(); err != nil {
-		t.Error(err)
+	closeOnce := func(int) {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
 	}
+	racetest.Together(1, closeOnce, closeOnce)
 	text, err := os.ReadFile(path)
 	if err != nil || bytes.Count(text, []byte("\n")) != 2*n {
 		t.Errorf("the journal has %d lines (%v), want %d", bytes.Count(text, []byte("\n")), err, 2*n)

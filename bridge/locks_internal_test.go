@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -417,4 +418,38 @@ func TestRelayIsClosedConcurrently(t *testing.T) {
 		}
 		end()
 	}
+}
+
+// Updates follow one another: the servers of the last one run, and those of all others have stopped.
+func TestUpdatesConcurrently(t *testing.T) {
+	const rounds = 20
+	b, err := New(&Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := b.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := func(name string) func(int) {
+		return func(round int) {
+			var configs []Config
+			for i := range 3 {
+				configs = append(configs, Config{Alias: fmt.Sprintf("%s%d-%d", name, round, i), Dialer: noServer{}})
+			}
+			if err := b.Update(configs...); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	racetest.Together(rounds, update("a"), update("b"))
+	members := *b.members.Load()
+	for _, m := range members {
+		if m.stop == nil {
+			t.Errorf("%s was not started", m.alias)
+		}
+	}
+	stopAll(members)
+	waittest.Return(t, "the end of all servers", b.group.Wait)
+	stop()
 }

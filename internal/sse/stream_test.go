@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/sse"
 )
 
@@ -336,6 +337,17 @@ func TestStreamConcurrently(t *testing.T) {
 	for _, e := range events {
 		if string(e.Data) != "12345\n67890" {
 			t.Errorf("read %q", e.Data)
+		}
+	}
+}
+
+// A stream that ends in two ways at the same time ends once.
+func TestStreamEndsConcurrently(t *testing.T) {
+	for range 100 {
+		s := sse.Start(httptest.NewRecorder(), time.Minute)
+		racetest.Together(1, func(int) { s.Close() }, func(int) { s.Abort() }, func(int) { s.Abort() })
+		if err := s.Send(t.Context(), message("late")); err == nil {
+			t.Fatal("the stream accepts an event after its end")
 		}
 	}
 }
