@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/tty"
 )
 
 // Terminal returns an approver that asks a person at a terminal, one question at a time.
@@ -176,7 +177,7 @@ func terminalText(r *Request, code string, width, limit int) (text string, compl
 // listen sets the line that a question expects, "" for no question, and drops earlier input.
 func (t *terminal) listen(expected string) {
 	var ignored time.Time
-	if expected != "" && discardInput(t.source) {
+	if expected != "" && tty.DiscardInput(t.source) {
 		ignored = time.Now().Add(reactionTime)
 	}
 	t.mu.Lock()

@@ -46,6 +46,7 @@ internal/test/runtests:  os/exec
 internal/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
 internal/procgroup:       os/exec golang.org/x/sys
+internal/tty:             golang.org/x/sys
 internal/sse:             internal/bufpool net/http
 internal/testsuites:      testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
@@ -114,7 +115,7 @@ server/openapi:           jsonrpc mcp schema server internal/httpclient internal
 server/describe:          mcp server internal/jsonscan internal/netguard net/http github.com/go-json-experiment/json
 server/resources:         mcp server internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/skills:            mcp server internal/filetree internal/frontmatter internal/jsonscan
-server/process:           internal/peertext internal/procgroup os/exec golang.org/x/sys
+server/process:           internal/peertext internal/procgroup os/exec
 server/webhook:           transport/store internal/backoff internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
@@ -123,7 +124,7 @@ server/shell:             mcp server server/process server/workspace internal/pe
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp transport/store policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token golang.org/x/sys
+approval:                 jsonrpc mcp transport/store policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token internal/tty
 approval/channel:         jsonrpc transport/store approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A Process is a running process. The start time distinguishes it from a later process with the
+// A process is a running process. The start time distinguishes it from a later process with the
 // same id.
-type Process struct {
+type process struct {
 	pid       int
 	parent    int
 	startTime string // in ticks of the kernel's clock
 }
 
 // processes returns all processes that are not hidden from this user.
-func processes() (all []Process) {
+func processes() (all []process) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -39,9 +39,9 @@ func processes() (all []Process) {
 	return all
 }
 
-// Descendants returns all processes below a process, parents before their children.
-func Descendants(pid int) []Process {
-	children := make(map[int][]Process)
+// descendants returns all processes below a process, parents before their children.
+func descendants(pid int) []process {
+	children := make(map[int][]process)
 	for _, p := range processes() {
 		children[p.parent] = append(children[p.parent], p)
 	}
@@ -54,23 +54,23 @@ func Descendants(pid int) []Process {
 
 // readStat reads /proc/PID/stat: proc_pid_stat(5). Its second field is a name in parentheses
 // that may contain any characters.
-func readStat(pid int) (Process, bool) {
+func readStat(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return Process{}, false
+		return process{}, false
 	}
 	const parent, startTime = 1, 19 // after the name
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) <= startTime {
-		return Process{}, false
+		return process{}, false
 	}
 	ppid, err := strconv.Atoi(fields[parent])
-	return Process{pid, ppid, fields[startTime]}, err == nil
+	return process{pid, ppid, fields[startTime]}, err == nil
 }
 
-// Signal signals the process, and never a later one with the same id: os.FindProcess opens a
+// signal signals the process, and never a later one with the same id: os.FindProcess opens a
 // pidfd where the kernel supports it, and the start time is compared after that.
-func (p Process) Signal(s syscall.Signal) {
+func (p process) signal(s syscall.Signal) {
 	handle, err := os.FindProcess(p.pid)
 	if err != nil {
 		return
@@ -100,7 +100,7 @@ func killMarked(mark string) {
 		}
 		for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // a stopped process creates no children
 			for _, p := range found {
-				p.Signal(s)
+				p.signal(s)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func killMarked(mark string) {
 
 // marked returns the processes whose environment contains a mark: proc_pid_environ(5). The
 // environment of a process that has ended is empty.
-func marked(mark string) (found []Process) {
+func marked(mark string) (found []process) {
 	for _, p := range processes() {
 		environ, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
 		if err == nil && bytes.Contains(environ, []byte(mark)) && p.pid != os.Getpid() {

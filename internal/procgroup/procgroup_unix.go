@@ -18,11 +18,11 @@ func isolate(cmd *exec.Cmd, orphaned syscall.Signal) {
 	signalOrphan(cmd.SysProcAttr, orphaned)
 }
 
-func interrupt(cmd *exec.Cmd) { signal(cmd, syscall.SIGINT) }
+func interrupt(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGINT) }
 
-func terminate(cmd *exec.Cmd) { signal(cmd, syscall.SIGTERM) }
+func terminate(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGTERM) }
 
-func kill(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }
+func kill(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGKILL) }
 
-// signal signals the child's group. It fails when the group has ended already.
-func signal(cmd *exec.Cmd, s syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, s) }
+// signalGroup signals the child's group. It fails when the group has ended already.
+func signalGroup(cmd *exec.Cmd, s syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, s) }

@@ -26,8 +26,6 @@ const (
 )
 
 const (
-	// pollInterval is the pause between two checks of the number of processes, or of a port.
-	pollInterval = 50 * time.Millisecond
 	// outputGrace is how long reading the output may continue after a command without a
 	// guard process has ended. A process that has escaped may hold the output open.
 	outputGrace = 250 * time.Millisecond
@@ -105,9 +103,9 @@ func (g *Guard) Start(c *Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := config{grace: cmp.Or(c.Grace, DefaultGrace), maxProcesses: cmp.Or(c.MaxProcesses, DefaultMaxProcesses)}
-	path, args := g.commandLine(config, path, c.Args)
-	p := &Process{cmd: exec.Command(path, args...), stopTimeout: config.grace, secrets: secretValues(c.Secrets), done: make(chan struct{})}
+	supervision := procgroup.Supervision{Grace: cmp.Or(c.Grace, DefaultGrace), MaxProcesses: cmp.Or(c.MaxProcesses, DefaultMaxProcesses)}
+	path, args := g.commandLine(supervision, path, c.Args)
+	p := &Process{cmd: exec.Command(path, args...), stopTimeout: supervision.Grace, secrets: secretValues(c.Secrets), done: make(chan struct{})}
 	p.cmd.Dir = c.Dir
 	p.cmd.Env = slices.Concat(procgroup.Environment(c.InheritEnv), c.Env, c.Secrets)
 	p.cmd.Stdout, p.cmd.Stderr = p.trackEnd(c.Stdout), p.trackEnd(c.Stderr)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/procgroup"
 )
 
 // A Guard starts commands. Create one with [Main]. The zero value runs commands without a
@@ -16,54 +18,42 @@ type Guard struct {
 // guardArgument is the first argument of a guard process.
 const guardArgument = "dovetail-process-guard"
 
-// Exit statuses as in a shell: 127 for a command that cannot be started, 128 plus the number
-// of the signal for a command that a signal has ended.
-const (
-	statusNotStarted = 127
-	signalBase       = 128
-)
-
 // Main returns the guard for the commands of this program. It must be the first call in main,
 // or in TestMain: in a guard process, which is this program with special arguments, it
 // supervises one command and does not return.
 func Main() *Guard {
 	if len(os.Args) > 4 && os.Args[1] == guardArgument {
-		config, err := parseConfig(os.Args[2], os.Args[3])
+		options, err := parseSupervision(os.Args[2], os.Args[3])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(statusNotStarted)
+			os.Exit(procgroup.StatusNotStarted)
 		}
-		os.Exit(supervise(config, os.Args[4:]))
+		os.Exit(procgroup.Supervise(options, os.Args[4:]))
 	}
-	return &Guard{self}
+	return &Guard{procgroup.Self}
 }
 
 // Wrap returns a command line that runs a program below a guard process. It is for code that
 // starts programs itself, such as stdio.Command: the server and everything that it starts
 // then end with the connection.
 func (g *Guard) Wrap(path string, args ...string) (guard string, guardArgs []string) {
-	return g.commandLine(config{DefaultGrace / 2, DefaultMaxProcesses}, path, args)
+	return g.commandLine(procgroup.Supervision{Grace: DefaultGrace / 2, MaxProcesses: DefaultMaxProcesses}, path, args)
 }
 
-func (g *Guard) commandLine(c config, path string, args []string) (string, []string) {
+func (g *Guard) commandLine(s procgroup.Supervision, path string, args []string) (string, []string) {
 	if g.program == "" {
 		return path, args
 	}
-	return g.program, append([]string{guardArgument, c.grace.String(), strconv.Itoa(c.maxProcesses), path}, args...)
+	return g.program, append([]string{guardArgument, s.Grace.String(), strconv.Itoa(s.MaxProcesses), path}, args...)
 }
 
-// config is passed to a guard process as arguments.
-type config struct {
-	grace        time.Duration
-	maxProcesses int
-}
-
-func parseConfig(grace, maxProcesses string) (c config, err error) {
-	if c.grace, err = time.ParseDuration(grace); err != nil {
-		return c, fmt.Errorf("the grace of a guard: %w", err)
+// parseSupervision parses the arguments of a guard process.
+func parseSupervision(grace, maxProcesses string) (options procgroup.Supervision, err error) {
+	if options.Grace, err = time.ParseDuration(grace); err != nil {
+		return options, fmt.Errorf("the grace of a guard: %w", err)
 	}
-	if c.maxProcesses, err = strconv.Atoi(maxProcesses); err != nil {
-		return c, fmt.Errorf("the limit of a guard: %w", err)
+	if options.MaxProcesses, err = strconv.Atoi(maxProcesses); err != nil {
+		return options, fmt.Errorf("the limit of a guard: %w", err)
 	}
-	return c, nil
+	return options, nil
 }

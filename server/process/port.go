@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// dialTimeout bounds one attempt to connect.
-const dialTimeout = time.Second
+const (
+	// dialTimeout bounds one attempt to connect.
+	dialTimeout = time.Second
+	// dialInterval is the pause between two attempts.
+	dialInterval = 50 * time.Millisecond
+)
 
 // Listens reports whether a TCP server listens at address.
 func Listens(address string) bool { return dial(context.Background(), address) == nil }
@@ -52,7 +56,7 @@ func (p *Process) AwaitPort(ctx context.Context, address string) error {
 
 // poll calls ready until it returns true, ctx ends, or p, which may be nil, has ended.
 func poll(ctx context.Context, p *Process, ready func() bool) error {
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(dialInterval)
 	defer tick.Stop()
 	var done <-chan struct{}
 	if p != nil {

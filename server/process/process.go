@@ -114,7 +114,7 @@ func exitCode(state *os.ProcessState) int {
 		Signaled() bool
 		Signal() syscall.Signal
 	}); ok && status.Signaled() {
-		return signalBase + int(status.Signal())
+		return procgroup.SignalBase + int(status.Signal())
 	}
 	return state.ExitCode()
 }

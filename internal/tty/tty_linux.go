@@ -1,4 +1,4 @@
-package approval
+package tty
 
 import (
 	"io"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discardInput discards what was typed and not read yet, and reports whether in is a terminal:
+// DiscardInput discards what was typed and not read yet, and reports whether in is a terminal:
 // ioctl_tty(2).
-func discardInput(in io.Reader) (isTerminal bool) {
+func DiscardInput(in io.Reader) (isTerminal bool) {
 	file, ok := in.(syscall.Conn)
 	if !ok {
 		return false

@@ -1,4 +1,4 @@
-package process
+package procgroup
 
 import (
 	"bytes"
@@ -11,27 +11,22 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/dovetail-go/dovetail/internal/procgroup"
 )
 
-// self is the executable of this process, even after its file was replaced: proc_pid_exe(5).
-const self = "/proc/self/exe"
+// Self is the executable of this process, even after its file was replaced: proc_pid_exe(5). It is empty on systems
+// where [Supervise] does nothing.
+const Self = "/proc/self/exe"
 
 const (
-	// killInterval is the pause before looking for processes that were created while all
-	// known processes were being killed.
-	killInterval = 5 * time.Millisecond
-	// killTimeout bounds the killing. A process that is left cannot be killed, such as one of
-	// another user.
-	killTimeout = 2 * time.Second
+	// countInterval is the pause between two counts of the processes.
+	countInterval = 50 * time.Millisecond
 	// printTimeout bounds writing a message to a standard error that may not be read.
 	printTimeout = time.Second
 )
 
 // A supervisor is the state of a guard process. It ends when all its descendants have ended.
 type supervisor struct {
-	config
+	Supervision
 	leader        int // process id of the command
 	status        int // exit status of the guard process: that of the command
 	limitExceeded bool
@@ -49,23 +44,24 @@ type exit struct {
 	status syscall.WaitStatus
 }
 
-// supervise runs a command and returns its exit status after all its descendants have ended.
-func supervise(c config, argv []string) int {
+// Supervise runs a command, and returns its exit status after all its descendants have ended. It is
+// for a guard process, whose standard streams it gives to the command.
+func Supervise(options Supervision, argv []string) (status int) {
 	// The kernel ties a parent death signal to the thread that requested it, and sends it
 	// when the parent's thread ends.
 	runtime.LockOSThread()
-	s := &supervisor{config: c, exits: make(chan exit), ends: make(chan os.Signal, 1), interrupts: make(chan os.Signal, 1)}
+	s := &supervisor{Supervision: options, exits: make(chan exit), ends: make(chan os.Signal, 1), interrupts: make(chan os.Signal, 1)}
 	// A full channel drops signals, so that interrupts must not fill that of the others.
 	signal.Notify(s.ends, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(s.interrupts, syscall.SIGINT)
 	if err := s.start(argv); err != nil {
 		printError(err)
-		return statusNotStarted
+		return StatusNotStarted
 	}
 	go s.reap()
 	s.run()
 	if s.limitExceeded {
-		printError(fmt.Errorf("killed: it consisted of more than %d processes", s.maxProcesses))
+		printError(fmt.Errorf("killed: it consisted of more than %d processes", s.MaxProcesses))
 	}
 	return s.status
 }
@@ -90,7 +86,7 @@ func (s *supervisor) start(argv []string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("adopting orphans: %w", err)
 	}
-	// procgroup has set SIGKILL, which would leave the descendants without a guard process.
+	// Launch has set SIGKILL, which would leave the descendants without a guard process.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0); err != nil {
 		return fmt.Errorf("ending with the parent: %w", err)
 	}
@@ -132,7 +128,7 @@ func (s *supervisor) reap() {
 // run ends the descendants when the command has ended, on SIGTERM or SIGHUP, or when there are
 // too many. It passes SIGINT on. It returns when all descendants have ended.
 func (s *supervisor) run() {
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(countInterval)
 	defer tick.Stop()
 	var newest newestProcess
 	for {
@@ -148,7 +144,7 @@ func (s *supervisor) run() {
 			_ = syscall.Kill(-s.leader, syscall.SIGINT) // fails if the group has ended
 		case <-s.ends:
 			if s.graceOver == nil {
-				s.graceOver = time.After(s.grace)
+				s.graceOver = time.After(s.Grace)
 				signalDescendants(syscall.SIGTERM)
 			}
 		case <-s.graceOver:
@@ -158,7 +154,7 @@ func (s *supervisor) run() {
 		case <-s.giveUp:
 			return
 		case <-tick.C:
-			if s.killAgain == nil && newest.changed() && len(procgroup.Descendants(os.Getpid())) > s.maxProcesses {
+			if s.killAgain == nil && newest.changed() && len(descendants(os.Getpid())) > s.MaxProcesses {
 				s.limitExceeded = true
 				s.kill()
 			}
@@ -173,7 +169,7 @@ func (s *supervisor) leaderExited(status syscall.WaitStatus) {
 	s.interrupts = nil
 	s.status = status.ExitStatus()
 	if status.Signaled() {
-		s.status = signalBase + int(status.Signal())
+		s.status = SignalBase + int(status.Signal())
 	}
 	if s.graceOver == nil {
 		s.kill()
@@ -192,8 +188,8 @@ func (s *supervisor) kill() {
 }
 
 func signalDescendants(s syscall.Signal) {
-	for _, d := range procgroup.Descendants(os.Getpid()) {
-		d.Signal(s)
+	for _, d := range descendants(os.Getpid()) {
+		d.signal(s)
 	}
 }
 

@@ -1,0 +1,2 @@
+// Package tty controls terminals.
+package tty
