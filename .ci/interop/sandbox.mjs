@@ -82,7 +82,7 @@ async function code(where, call, port) {
     assert.match(text(await ok("search_files", { pattern: "**/*_test.go" })), /^bakery\/main_test\.go$/m);
   });
   await check(`${where}: a test that fails`, async () => {
-    const { exit_code, stdout } = JSON.parse(text(await ok("run_command", { command: "cd bakery && go test ./..." })));
+    const { exit_code, stdout } = JSON.parse(text(await ok("run_command", { command: "cd bakery && go test ./...", timeout: 150 })));
     assert.equal(exit_code, 1);
     assert.match(stdout, /two loaves are 5 francs, want 6/);
   });
@@ -96,7 +96,7 @@ async function code(where, call, port) {
     ] });
   });
   await check(`${where}: the tests pass`, async () => {
-    const { exit_code, stdout } = JSON.parse(text(await ok("run_command", { command: "cd bakery && go vet ./... && go test ./..." })));
+    const { exit_code, stdout } = JSON.parse(text(await ok("run_command", { command: "cd bakery && go vet ./... && go test ./...", timeout: 150 })));
     assert.equal(exit_code, 0, stdout);
   });
   await check(`${where}: commit`, async () => {

@@ -93,7 +93,7 @@ func Environment(all bool) []string {
 		return os.Environ()
 	}
 	env := []string{} // exec.Cmd takes nil as the whole environment
-	for _, name := range inherited() {
+	for _, name := range append(inherited(), raceDetectorVariables...) {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

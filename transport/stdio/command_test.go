@@ -322,7 +322,7 @@ func TestEnvironmentEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"} {
+	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "GORACE"} {
 		t.Setenv(name, "") // restores it
 		os.Unsetenv(name)
 	}
