@@ -21,7 +21,7 @@ func openCold(p Peer, w Work) (gauge, error) {
 	if _, ok := p.(coldStarter); !ok {
 		return nil, errAbsent
 	}
-	program, err := buildCold(context.Background())
+	program, err := buildCold(context.Background(), w.Tools)
 	if err != nil {
 		return nil, err
 	}

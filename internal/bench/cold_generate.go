@@ -12,9 +12,6 @@ import (
 	"strings"
 )
 
-// coldTools is how many tools a server can be given.
-const coldTools = 1000
-
 const coldHeader = `//go:build coldtypes
 
 package main
@@ -32,9 +29,9 @@ import (
 // not do: a library can reflect a type once and keep the result.
 type coldProgram struct{ folder string }
 
-// buildCold generates the types into a temporary folder and builds the program there.
+// buildCold generates types for a number of tools into a temporary folder and builds the program there.
 // It needs Go, and a working directory in this module or its workspace.
-func buildCold(ctx context.Context) (_ *coldProgram, err error) {
+func buildCold(ctx context.Context, tools int) (_ *coldProgram, err error) {
 	source, err := sourceFolder(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +47,7 @@ func buildCold(ctx context.Context) (_ *coldProgram, err error) {
 		}
 	}()
 	types := filepath.Join(folder, "cold_types.go")
-	if err := os.WriteFile(types, generateCold(), 0o644); err != nil {
+	if err := os.WriteFile(types, generateCold(tools), 0o644); err != nil {
 		return nil, err
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(source, "cold_types.go"): types}})
@@ -81,14 +78,14 @@ func (p *coldProgram) path() string { return filepath.Join(p.folder, "cold.exe")
 
 func (p *coldProgram) remove() error { return os.RemoveAll(p.folder) }
 
-// generateCold returns a thousand types, and for each library how their tools are registered.
+// generateCold returns a type for each tool, and for each library how their tools are registered.
 // Tools take pointers to them, for the compiler's sake: it makes one function of all those
 // that have pointers for type arguments. mcp-go's schemas of pointers are other ones than
 // those of what they point to, so that it gets the types.
-func generateCold() []byte {
+func generateCold(tools int) []byte {
 	var b bytes.Buffer
 	b.WriteString(coldHeader)
-	for i := range coldTools {
+	for i := range tools {
 		fmt.Fprintf(&b, "type cold%04d struct {\n", i)
 		fmt.Fprintf(&b, "\tQuery%[1]d string `json:\"query_%[1]d\"`\n", i)
 		fmt.Fprintf(&b, "\tLimit%[1]d int `json:\"limit_%[1]d,omitempty\"`\n", i)
@@ -102,7 +99,7 @@ func generateCold() []byte {
 	} {
 		fmt.Fprintf(&b, "// cold%s are functions that add a tool that takes and gives one of the types.\n", table.name)
 		fmt.Fprintf(&b, "func cold%s() []func(s %s, name string) {\n\treturn []func(%s, string){\n", table.name, table.server, table.server)
-		for i := range coldTools {
+		for i := range tools {
 			fmt.Fprintf(&b, "add%s[%scold%04d],\n", table.name, table.star, i)
 		}
 		b.WriteString("}\n}\n\n")

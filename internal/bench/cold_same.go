@@ -11,6 +11,9 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
+// coldTools is how many tools a server can be given.
+const coldTools = 1000
+
 // A coldTool is what all tools take and give, but for those of a [coldProgram], which has a
 // type for each.
 type coldTool struct {
