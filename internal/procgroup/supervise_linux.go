@@ -94,7 +94,7 @@ func (s *supervisor) start(argv []string) error {
 	if err != nil {
 		return err
 	}
-	leader, err := os.StartProcess(path, argv, &os.ProcAttr{ //nolint:gosec // a guard process runs the command that it is given
+	leader, err := os.StartProcess(path, argv, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
