@@ -228,6 +228,7 @@ func TestEventsWhileReplicasAreKilled(t *testing.T) {
 	kills := min(killsOf(t), count/eventsOfKill)
 	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 4*patience+time.Duration(kills)*2*time.Second+time.Duration(count)*10*time.Millisecond)
 			defer cancel()
 			url, token := storeOf(t, engine)

@@ -83,6 +83,7 @@ func storeOf(t *testing.T, engine engine) (url, token string) {
 func TestKills(t *testing.T) {
 	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) {
+			t.Parallel()
 			kills := killsOf(t)
 			program := exec.CommandContext(t.Context(), os.Args[0], "-kills", strconv.Itoa(kills), "-pause", "200ms", "-store", engine.url(t))
 			program.Env = append(os.Environ(), "REPLICAS_TEST=1")

@@ -257,6 +257,7 @@ func (u *taskUser) run(ctx context.Context, worker, tasks int, other *taskUser, 
 func TestTasksWhileReplicasAreKilled(t *testing.T) {
 	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) {
+			t.Parallel()
 			kills := killsOf(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 4*patience+time.Duration(kills)*2*time.Second)
 			defer cancel()
