@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -35,7 +36,7 @@ const envApprovals = "REPLICAS_APPROVALS"
 func runApprovalReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	shared, err := openStore(ctx, os.Getenv(envStore))
+	shared, err := openStore(ctx, os.Getenv(envStore), store.Limits{Lease: taskLease})
 	if err != nil {
 		return err
 	}

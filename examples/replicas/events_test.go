@@ -52,7 +52,7 @@ func eventName(kind int) string { return fmt.Sprint("parcel.moved-", kind) }
 func runEventReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	shared, err := openStoreWith(ctx, os.Getenv(envStore), store.Limits{LogAge: time.Hour, LogEntries: 1 << 20, LogBytes: 1 << 30, Lease: 3 * time.Second})
+	shared, err := openStore(ctx, os.Getenv(envStore), store.Limits{LogAge: time.Hour, LogEntries: 1 << 20, LogBytes: 1 << 30, Lease: 3 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ const drain = 200 * time.Millisecond
 func runReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	shared, err := openStore(ctx, os.Getenv(envStore))
+	shared, err := openStore(ctx, os.Getenv(envStore), store.Limits{})
 	if err != nil {
 		return err
 	}
@@ -60,11 +60,7 @@ type closableStore interface {
 	Close() error
 }
 
-func openStore(ctx context.Context, url string) (closableStore, error) {
-	return openStoreWith(ctx, url, store.Limits{})
-}
-
-func openStoreWith(ctx context.Context, url string, limits store.Limits) (closableStore, error) {
+func openStore(ctx context.Context, url string, limits store.Limits) (closableStore, error) {
 	if strings.HasPrefix(url, "nats://") {
 		return nats.Connect(ctx, url, &nats.Options{Prefix: "replicas", Token: os.Getenv(envToken), Limits: limits})
 	}

@@ -47,7 +47,7 @@ type jobIn struct {
 func runTaskReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	shared, err := openStoreWith(ctx, os.Getenv(envStore), store.Limits{Lease: taskLease})
+	shared, err := openStore(ctx, os.Getenv(envStore), store.Limits{Lease: taskLease})
 	if err != nil {
 		return err
 	}
