@@ -36,7 +36,7 @@ const envApprovals = "REPLICAS_APPROVALS"
 func runApprovalReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	shared, err := openStore(ctx, os.Getenv(envStore), store.Limits{Lease: taskLease})
+	shared, err := openStore(ctx, os.Getenv(envStore), store.Limits{})
 	if err != nil {
 		return err
 	}

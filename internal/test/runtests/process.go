@@ -45,7 +45,6 @@ func (p *process) failed() []string {
 func (p *process) run(ctx context.Context, names []string, seed int64, timeout time.Duration) {
 	args := append([]string{
 		"-test.v=test2json", "-test.paniconexit0", fmt.Sprintf("-test.timeout=%v", timeout), fmt.Sprintf("-test.shuffle=%d", seed),
-		"-test.parallel=8", // these tests wait most of the time
 		"-test.run=^(" + strings.Join(names, "|") + ")$",
 	}, p.args...)
 	// Each transport has the timeout. A process that does not end then prints its goroutines.
