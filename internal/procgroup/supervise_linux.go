@@ -44,8 +44,8 @@ type exit struct {
 	status syscall.WaitStatus
 }
 
-// Supervise runs a command, and returns its exit status after all its descendants have ended. It is
-// for a guard process, whose standard streams it gives to the command.
+// Supervise runs a command, and returns its exit status after all its descendants have ended. The command gets the
+// standard streams of this process, which is a guard process.
 func Supervise(options Supervision, argv []string) (status int) {
 	// The kernel ties a parent death signal to the thread that requested it, and sends it
 	// when the parent's thread ends.
