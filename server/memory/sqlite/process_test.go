@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/server/memory"
 	"github.com/dovetail-go/dovetail/server/memory/sqlite"
@@ -24,10 +25,16 @@ const (
 // manySaves is the number of records that a process saves.
 const manySaves = 200
 
+// concurrent are the options for processes that write without a pause. SQLite lets whoever asks first after the end of a
+// write continue, so that a process may wait for many writes of the others, each as long as the disk takes.
+func concurrent() *sqlite.Options {
+	return &sqlite.Options{Limits: &memory.Limits{Conversations: -1}, BusyTimeout: 2 * time.Minute}
+}
+
 // runTask saves records and prints the key of each one.
 func runTask(name string) {
 	ctx := context.Background()
-	store, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{Limits: &memory.Limits{Conversations: -1}})
+	store, err := sqlite.Open(ctx, os.Getenv(pathVariable), concurrent())
 	if err == nil {
 		for i := 0; err == nil && (i < manySaves || strings.HasPrefix(name, endless)); i++ {
 			key := fmt.Sprintf("%s %04d", name, i)
@@ -101,7 +108,7 @@ func TestConcurrentProcesses(t *testing.T) {
 			}
 		})
 	}
-	store := open(t, path, &sqlite.Options{Limits: &memory.Limits{Conversations: -1}})
+	store := open(t, path, concurrent())
 	for i := range manySaves {
 		if err := save(t.Context(), store, fmt.Sprintf("test %04d", i), ""); err != nil {
 			t.Errorf("saving while others do: %v", err)
