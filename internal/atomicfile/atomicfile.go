@@ -22,12 +22,20 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: expected at most %d bytes", path, limit)
+	tooLong := fmt.Errorf("%s: expected at most %d bytes", path, limit)
+	if info.Size() > limit {
+		return nil, tooLong
+	}
+	data, err := io.ReadAll(io.LimitReader(file, limit+1)) // the size may change, and is 0 for a pipe
+	if err == nil && int64(len(data)) > limit {
+		err = tooLong
+	}
+	if err != nil {
+		return nil, err
 	}
 	return data, nil
 }

@@ -24,6 +24,7 @@ import (
 )
 
 func TestBackground(t *testing.T) {
+	t.Parallel() // it waits
 	u := newUser(t, nil)
 	started := u.call("run_background", `{"command":"while read line; do echo got $line; done; exit 4"}`)
 	if !strings.Contains(started, `"id":"job-1"`) || !strings.Contains(started, `"running":true`) {
@@ -83,6 +84,7 @@ func TestProgress(t *testing.T) {
 
 // Slow progress reports lose no output of a command.
 func TestSlowProgress(t *testing.T) {
+	t.Parallel() // it waits
 	u := newUser(t, nil)
 	result, err := u.CallTool(t.Context(), "run_command", json.RawMessage(`{"command":"for i in 1 2 3 4 5 6 7 8; do printf %08000d $i; sleep 0.1; done"}`),
 		&client.CallOptions{Progress: func(*mcp.ProgressParams) { <-time.After(time.Second) }})

@@ -80,6 +80,7 @@ func TestGitStaysInTheWorkspace(t *testing.T) {
 		"index":         `mv .git/index "$OUT/index"; ln -s "$OUT/index" .git/index`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits for git
 			out := t.TempDir()
 			if err := os.WriteFile(filepath.Join(out, "secret.txt"), []byte("of the user\n"), 0o600); err != nil {
 				t.Fatal(err)

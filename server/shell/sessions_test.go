@@ -124,6 +124,7 @@ func TestSyntaxErrorInSession(t *testing.T) {
 
 // A command that ignores the interrupt takes its session with it. Nothing of it is left.
 func TestSessionIgnoresInterrupt(t *testing.T) {
+	t.Parallel() // it waits
 	u := newUser(t, nil)
 	u.call("session_open", `{"name":"a"}`)
 	u.in("a", "trap '' INT TERM", 60)

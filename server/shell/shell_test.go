@@ -115,6 +115,7 @@ func TestSetCredential(t *testing.T) {
 
 // With a template, register_port returns public URLs and forwards nothing.
 func TestPublicURL(t *testing.T) {
+	t.Parallel() // it waits
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	port := web.URL[strings.LastIndex(web.URL, ":")+1:]
