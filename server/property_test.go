@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-const compositions, fewCompositions = 300, 60 // the latter with -short and under the race detector
+const compositions, fewCompositions = 300, 20 // the latter with -short and under the race detector
 
 // TestCompositions composes providers at random, by Map, Merge and Mount, and compares the server
 // with a model. The name of each test has its seed: run TestCompositions/seed_7 to repeat it.
