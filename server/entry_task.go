@@ -55,10 +55,6 @@ func (s *Server) sealTask(ctx context.Context, call *mcp.Call, entry *Entry, t *
 	case t.TaskID == "" || len(t.TaskID) > maxEntryTaskID:
 		return nil, errors.New("the entry returned a task with an id that is empty or too long")
 	}
-	ring, err := s.taskKeys(ctx)
-	if err != nil {
-		return nil, err
-	}
 	content, err := json.Marshal(entryTask{entry.Name, taskOrigin(&entry.Origin), t.TaskID})
 	if err != nil {
 		return nil, err
@@ -68,7 +64,7 @@ func (s *Server) sealTask(ctx context.Context, call *mcp.Call, entry *Entry, t *
 		kept = max(0, time.Duration(*t.TTLMs)*time.Millisecond) + clockDifference
 	}
 	shared := *t
-	shared.TaskID, err = ring.Seal(content, entryTaskBinding(call.Caller), time.Now().Add(kept))
+	shared.TaskID, err = s.dataKey.Seal(ctx, content, entryTaskBinding(call.Caller), time.Now().Add(kept))
 	return &shared, err
 }
 
@@ -79,13 +75,12 @@ const clockDifference = time.Minute
 // nil if no entry keeps it, or if the caller must not see the entry now. sealed reports whether the id
 // was made by sealTask.
 func (s *Server) openTask(ctx context.Context, caller *mcp.Caller, id string) (entry *Entry, inner string, sealed bool, err error) {
-	ring, err := s.taskKeys(ctx)
-	if err != nil {
-		return nil, "", false, err
-	}
-	content, err := ring.Open(id, entryTaskBinding(caller), time.Now())
-	if err != nil {
+	content, err := s.dataKey.Open(ctx, id, entryTaskBinding(caller), time.Now())
+	switch {
+	case errors.Is(err, token.ErrForged), errors.Is(err, token.ErrExpired):
 		return nil, "", errors.Is(err, token.ErrExpired), nil
+	case err != nil:
+		return nil, "", false, err
 	}
 	var kept entryTask
 	if err := json.Unmarshal(content, &kept); err != nil {

@@ -3,7 +3,6 @@ package server
 import (
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -11,7 +10,7 @@ import (
 // Any text is a cursor or none. A cursor that is accepted is one that was made.
 func FuzzEventCursor(f *testing.F) {
 	s := New(mcp.Implementation{Name: "fuzz", Version: "1"}, nil)
-	ring, err := token.NewRing()
+	ring, err := s.dataKey.Ring(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -23,7 +22,10 @@ func FuzzEventCursor(f *testing.F) {
 	f.Add(made[:20], "alice")
 	f.Add(made+"\n", "alice")
 	f.Fuzz(func(t *testing.T, cursor, principal string) {
-		position, ok := top.decodeCursor(s, ring, principal, cursor)
+		position, ok, err := top.decodeCursor(t.Context(), s, principal, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if ok != (cursor == made && principal == "alice") || ok && position != 7 {
 			t.Errorf("%q of %q is %v, %d", cursor, principal, ok, position)
 		}

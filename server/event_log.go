@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -98,18 +97,17 @@ const occurrenceOverhead = 256
 
 // append adds an entry to the log.
 func (t *topic) append(ctx context.Context, s *Server, r *record) (id uint64, err error) {
-	ring, err := s.events.keys(ctx)
-	if err != nil {
-		return 0, err
-	}
 	now := time.Now()
 	r.Added = now.UnixMilli()
 	plain, err := json.Marshal(r)
 	if err != nil {
 		return 0, err
 	}
-	id, err = s.events.log().Append(ctx, t.stream(s), ring.SealBytes(plain, t.binding(s)))
+	sealed, err := s.dataKey.SealBytes(ctx, plain, t.binding(s))
 	if err != nil {
+		return 0, err
+	}
+	if id, err = s.events.log().Append(ctx, t.stream(s), sealed); err != nil {
 		return 0, err
 	}
 	t.saw(id, now)
@@ -132,8 +130,8 @@ func (t *topic) known() (id uint64, added time.Time) {
 }
 
 // open returns the content of an entry.
-func (t *topic) open(s *Server, ring *token.Ring, e store.Entry) (*record, error) {
-	plain, err := ring.OpenBytes(e.Data, t.binding(s))
+func (t *topic) open(ctx context.Context, s *Server, e store.Entry) (*record, error) {
+	plain, err := s.dataKey.OpenBytes(ctx, e.Data, t.binding(s))
 	if err != nil {
 		return nil, fmt.Errorf("an entry of the log of the event %q: %w", t.name, err)
 	}
@@ -196,16 +194,19 @@ func (t *topic) encodeCursor(s *Server, ring *token.Ring, principal string, posi
 
 // decodeCursor returns the position of a cursor. ok is false for a cursor that this server has not
 // made for this event and principal, and if its key is lost.
-func (t *topic) decodeCursor(s *Server, ring *token.Ring, principal, cursor string) (position uint64, ok bool) {
+func (t *topic) decodeCursor(ctx context.Context, s *Server, principal, cursor string) (position uint64, ok bool, err error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || strings.ContainsAny(cursor, "\r\n") { // which base64 skips
-		return 0, false
+		return 0, false, nil
 	}
-	plain, err := ring.OpenBytes(sealed, t.cursorBinding(s, principal))
-	if err != nil || len(plain) != 8 {
-		return 0, false
+	plain, err := s.dataKey.OpenBytes(ctx, sealed, t.cursorBinding(s, principal))
+	switch {
+	case errors.Is(err, token.ErrForged) || err == nil && len(plain) != 8:
+		return 0, false, nil
+	case err != nil:
+		return 0, false, err
 	}
-	return binary.BigEndian.Uint64(plain), true
+	return binary.BigEndian.Uint64(plain), true, nil
 }
 
 func (t *topic) cursorBinding(s *Server, principal string) []byte {
@@ -217,8 +218,6 @@ type events struct {
 	server *Server
 	own    sync.Once
 	memory *store.Memory // without Options.Store
-
-	ring atomic.Pointer[token.Ring] // nil until the key was read
 
 	streams *quota.Quota
 	waker   waker
@@ -237,49 +236,6 @@ func (e *events) log() store.Log {
 		e.memory = memory
 	})
 	return e.memory
-}
-
-const eventKeyKey = "server/event-key"
-
-// keys returns the keys that seal entries and cursors: Options.StateKeys, a key that the replicas
-// share in the store, or a key of this process.
-func (e *events) keys(ctx context.Context) (*token.Ring, error) {
-	if ring := e.ring.Load(); ring != nil {
-		return ring, nil
-	}
-	keys := e.server.options.StateKeys
-	if kv := e.server.options.Store; len(keys) == 0 && kv != nil {
-		key, err := sharedKey(ctx, kv)
-		if err != nil {
-			return nil, fmt.Errorf("the key of events: %w", err)
-		}
-		keys = [][]byte{key}
-	}
-	ring, err := token.NewRing(keys...)
-	if err != nil {
-		return nil, err
-	}
-	if !e.ring.CompareAndSwap(nil, ring) {
-		ring = e.ring.Load()
-	}
-	return ring, nil
-}
-
-// sharedKey returns the key in the store. The first replica creates it. It is not replaced, since
-// cursors have no expiry, and a person who reads the store reads its keys too. Keys that must be replaced
-// are Options.StateKeys.
-func sharedKey(ctx context.Context, kv store.KV) ([]byte, error) {
-	key := make([]byte, token.MinKey)
-	rand.Read(key) // never fails
-	_, err := kv.Create(ctx, eventKeyKey, key, 0)
-	if err == nil {
-		return key, nil
-	}
-	if !errors.Is(err, store.ErrExists) {
-		return nil, err
-	}
-	item, err := kv.Get(ctx, eventKeyKey)
-	return item.Value, err
 }
 
 // close releases the log of a server without a store.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -32,7 +33,7 @@ const (
 type eventReader struct {
 	topic     *topic
 	server    *Server
-	ring      *token.Ring
+	ring      *token.Ring // seals cursors
 	principal string
 	choose    selector
 	floor     time.Time // occurrences before it are left out
@@ -53,7 +54,7 @@ func (t *topic) handle(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 		return nil, err
 	}
 	r := &eventReader{topic: t, server: s, principal: call.Caller.Principal}
-	if r.ring, err = s.events.keys(ctx); err != nil {
+	if r.ring, err = s.dataKey.Ring(ctx); err != nil {
 		return nil, err
 	}
 	if r.choose, err = t.accept(ctx, call.Caller, params.Arguments); err != nil {
@@ -103,7 +104,10 @@ func eventParams(call *mcp.Call) (*mcp.EventParams, error) {
 func (r *eventReader) seek(ctx context.Context, params *mcp.EventParams) (begins bool, err error) {
 	if params.Cursor != nil {
 		var known bool
-		if r.position, known = r.topic.decodeCursor(r.server, r.ring, r.principal, *params.Cursor); known {
+		if r.position, known, err = r.topic.decodeCursor(ctx, r.server, r.principal, *params.Cursor); err != nil {
+			return false, err
+		}
+		if known {
 			r.lost = r.position == 0
 			if age := params.MaxAgeMs; age != nil && *age < maxAge.Milliseconds() {
 				r.floor = time.Now().Add(-time.Duration(*age) * time.Millisecond)
@@ -126,8 +130,14 @@ func (r *eventReader) cursor() *string {
 // next moves to an entry, and returns its occurrence, or nil if the subscription does not get it.
 func (r *eventReader) next(ctx context.Context, e store.Entry) (*mcp.EventOccurrence, error) {
 	r.position = e.ID
-	rec, err := r.topic.open(r.server, r.ring, e)
-	if err != nil {
+	rec, err := r.topic.open(ctx, r.server, e)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, state.ErrNoKey):
+		return nil, err
+	default:
 		r.server.options.Logger.Error("an occurrence of an event cannot be read", "event", r.topic.name, "error", err)
 		r.lost = true
 		return nil, nil

@@ -122,7 +122,7 @@ func (e *exchange) receive(ctx context.Context, m store.Message) {
 		return
 	}
 	var message published
-	data, err := e.server.keys.Open(ctx, string(m.Data), token.Binding(changesSubject), time.Now())
+	data, err := e.server.stateKey.Open(ctx, string(m.Data), token.Binding(changesSubject), time.Now())
 	if err == nil {
 		err = json.Unmarshal(data, &message)
 	}
@@ -221,7 +221,7 @@ func (e *exchange) publish(message *published) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := e.server.keys.Seal(ctx, data, token.Binding(changesSubject), time.Now().Add(era.StateLifetime))
+	sealed, err := e.server.stateKey.Seal(ctx, data, token.Binding(changesSubject), time.Now().Add(era.StateLifetime))
 	if err != nil {
 		return err
 	}

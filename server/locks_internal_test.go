@@ -63,7 +63,7 @@ func TestChangesArePublishedConcurrently(t *testing.T) {
 	next := map[string]int{}
 	for _, sealed := range bus.messages {
 		var message published
-		data, err := e.server.keys.Open(t.Context(), string(sealed), token.Binding(changesSubject), time.Now())
+		data, err := e.server.stateKey.Open(t.Context(), string(sealed), token.Binding(changesSubject), time.Now())
 		if err == nil {
 			err = json.Unmarshal(data, &message)
 		}

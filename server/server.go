@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -119,8 +120,8 @@ type Server struct {
 	events   events
 	exchange *exchange   // nil without a store
 	handle   mcp.Handler // Options.Middleware, then dispatch
-	keys     era.StateKeys
-	ring     *token.Ring // of Options.StateKeys, or of a random key
+	stateKey stateKey    // of calls that ask
+	dataKey  *state.Key  // of tasks and events
 	tasks    tasks
 	era      *era.Server
 
@@ -147,7 +148,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	if s.options.Logger == nil {
 		s.options.Logger = slog.Default()
 	}
-	keys, err := token.NewRing(s.options.StateKeys...)
+	own, err := token.NewRing(s.options.StateKeys...)
 	if err != nil {
 		err = fmt.Errorf("StateKeys: %w", err)
 	}
@@ -164,15 +165,12 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.events.streams = quota.New("streams", maxEventStreams, maxStreamsPerPrincipal)
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
-	s.keys, s.ring = ownKeys{keys}, keys
-	if s.options.Store != nil && len(s.options.StateKeys) == 0 {
-		s.keys = newSharedKeys(s.options.Store, s.options.Logger)
-	}
+	s.setKeys(own)
 	if s.options.Store != nil {
 		s.exchange = newExchange(s)
 	}
 	s.tasks.polls = quota.New("subscriptions to tasks", maxTaskPolls, maxTaskPollsPerPrincipal)
-	s.era = era.NewServer(core{s}, s.keys)
+	s.era = era.NewServer(core{s}, s.stateKey)
 	return s
 }
 

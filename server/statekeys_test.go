@@ -61,21 +61,18 @@ func (a asker) finish(state string) {
 // storedKeys returns the keys in a store, oldest first.
 func storedKeys(t testing.TB, kv store.KV) (keys []string) {
 	t.Helper()
-	item, err := kv.Get(t.Context(), "server/state-keys")
+	item, err := kv.Get(t.Context(), "server/state-key")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var record struct {
-		Keys []struct {
-			Key  string
-			From time.Time
-		}
+		Secrets []struct{ Secret string }
 	}
 	if err := json.Unmarshal(item.Value, &record); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range record.Keys {
-		keys = append(keys, key.Key)
+	for _, s := range record.Secrets {
+		keys = append(keys, s.Secret)
 	}
 	return keys
 }
@@ -256,7 +253,7 @@ func TestStateKeysCannotBeRead(t *testing.T) {
 		for range 10 {
 			reply := other.Call(mcp.MethodToolsCall, `{"name":"ask"}`)
 			eratest.WantError(t, reply, jsonrpc.InternalError)
-			if text := eratest.Text(reply, "error", "message"); !strings.Contains(text, "state keys") || strings.Contains(text, errDown.Error()) {
+			if text := eratest.Text(reply, "error", "message"); !strings.Contains(text, "state key") || strings.Contains(text, errDown.Error()) {
 				t.Errorf("the client gets %q", text)
 			}
 			eratest.WantError(t, other.answer(state), jsonrpc.InternalError)
@@ -282,7 +279,7 @@ func TestStateKeysAreLost(t *testing.T) {
 		one := newAsker(t, shared)
 		state := one.ask()
 		before := storedKeys(t, shared)
-		if err := shared.Delete(t.Context(), "server/state-keys", 0); err != nil {
+		if err := shared.Delete(t.Context(), "server/state-key", 0); err != nil {
 			t.Fatal(err)
 		}
 		eratest.Pass(time.Minute)
@@ -296,19 +293,20 @@ func TestStateKeysAreLost(t *testing.T) {
 
 func TestMalformedStateKeys(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString(make([]byte, token.MinKey))
-	one := fmt.Sprintf(`{"key":%q,"from":"2026-01-01T00:00:00Z"}`, key)
+	one := fmt.Sprintf(`{"secret":%q,"from":"2026-01-01T00:00:00Z"}`, key)
 	for _, record := range []string{
-		``, `null`, `{}`, `{"keys":[]}`, `{"keys":[{"key":"","from":"2026-01-01T00:00:00Z"}]}`, `{"keys":[{"key":"*"}]}`,
-		`{"keys":[` + strings.Repeat(one+",", token.MaxKeys) + one + `]}`,
+		``, `null`, `{}`, `{"version":1,"secrets":[]}`, `{"version":1,"secrets":[{"secret":"","from":"2026-01-01T00:00:00Z"}]}`,
+		`{"version":1,"secrets":[{"secret":"*"}]}`, `{"version":2,"secrets":[` + one + `]}`,
+		`{"version":1,"secrets":[` + strings.Repeat(one+",", token.MaxKeys) + one + `]}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			shared := newStore(t)
-			if _, err := shared.Create(t.Context(), "server/state-keys", []byte(record), 0); err != nil {
+			if _, err := shared.Create(t.Context(), "server/state-key", []byte(record), 0); err != nil {
 				t.Fatal(err)
 			}
 			a := newAsker(t, shared)
 			eratest.WantError(t, a.Call(mcp.MethodToolsCall, `{"name":"ask"}`), jsonrpc.InternalError)
-			if item, err := shared.Get(t.Context(), "server/state-keys"); err != nil || string(item.Value) != record {
+			if item, err := shared.Get(t.Context(), "server/state-key"); err != nil || string(item.Value) != record {
 				t.Errorf("the record is now %s, %v", item.Value, err)
 			}
 		})
@@ -338,7 +336,7 @@ func TestStateKeysOfOptions(t *testing.T) {
 		asksFor[string](s, "ask")
 		a := asker{Peer: eratest.Open(t, s, mcp.LatestVersion, eratest.Askable)}
 		a.finish(a.ask())
-		if _, err := shared.Get(context.Background(), "server/state-keys"); err == nil {
+		if _, err := shared.Get(context.Background(), "server/state-key"); err == nil {
 			t.Error("there are keys in the store")
 		}
 	})
@@ -390,6 +388,54 @@ func TestStateKeysAreReplaced(t *testing.T) {
 		}
 		if result = pollAfter(t, c.session, result.Cursor, ""); ids(result) != "evt_2" || result.Truncated {
 			t.Errorf("with the new key: %+v", result)
+		}
+	})
+}
+
+// The store loses its data, and another replica makes new keys before the first one notices. Each of them can open what
+// the other has sealed since.
+func TestKeysAreLostAndReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		type replica struct {
+			*taskClient
+			topic  *server.Topic[incident]
+			cursor *string
+		}
+		start := func() *replica {
+			s := newServer(&server.Options{Store: shared, Logger: discardLogger()})
+			server.AddTool(s, server.Tool{Name: "greet", Task: server.TaskRequired}, func(context.Context, *server.Request, struct{}) (string, error) {
+				return "hello", nil
+			})
+			topic := addIncidents(s)
+			c := newTaskClient(t, s, taskOptions())
+			shutDownAtEnd(t, s)
+			t.Cleanup(func() { c.session.Close() })
+			r := &replica{c, topic, poll(t, c.session, pollNow).Cursor}
+			c.expect(c.start("greet", `{}`), mcp.TaskCompleted)
+			return r
+		}
+		first := start()
+		eratest.Pass(time.Minute)
+		for _, key := range []string{"server/state-key", "server/data-key"} {
+			if err := shared.Delete(t.Context(), key, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := start()
+		for i, pair := range [][2]*replica{{first, second}, {second, first}} {
+			from, to := pair[0], pair[1]
+			to.expect(from.start("greet", `{}`), mcp.TaskCompleted)
+			event := fmt.Sprint("evt_", i)
+			publish(t, from.topic, incident{}, &server.PublishOptions{ID: event})
+			result := pollAfter(t, to.session, to.cursor, "")
+			if got := ids(result); !strings.HasSuffix(got, event) || result.Truncated {
+				t.Errorf("the other replica gets %s, truncated %t", got, result.Truncated)
+			}
+			if result := pollAfter(t, to.session, from.cursor, ""); !strings.HasSuffix(ids(result), event) || result.Truncated {
+				t.Errorf("with the cursor of the other replica: %s, truncated %t", ids(result), result.Truncated)
+			}
+			to.cursor = result.Cursor
 		}
 	})
 }

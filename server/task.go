@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/task"
-	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -86,7 +84,6 @@ type tasks struct {
 	mu      sync.Mutex
 	engine  *task.Engine  // nil until it is needed
 	memory  *store.Memory // the store of a server without Options.Store
-	ring    *token.Ring   // the shared keys; nil until they are read
 	stopped bool
 
 	polls *quota.Quota // of the subscriptions to tasks that entries keep
@@ -111,7 +108,7 @@ func (s *Server) taskEngine() (*task.Engine, error) {
 		s.tasks.memory, shared = memory, memory
 	}
 	s.tasks.engine = task.New(task.Config{
-		Store: shared, Ring: s.taskKeys, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
+		Store: shared, Key: s.dataKey, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
 	})
 	return s.tasks.engine, nil
 }
@@ -147,43 +144,6 @@ func (s *Server) stopTasks(ctx context.Context) error {
 		err = errors.Join(err, s.tasks.memory.Close())
 	}
 	return err
-}
-
-// taskKeyName is the key of the store that has the key for tasks. Unlike the keys of requestState, it
-// does not change: tasks are kept for up to a year, and a person who reads the store reads its keys too.
-// Keys that must be replaced are Options.StateKeys.
-const taskKeyName = "server/task-key"
-
-// taskKeys returns the keys that seal tasks: Options.StateKeys, or a key that the replicas share in
-// their store.
-func (s *Server) taskKeys(ctx context.Context) (*token.Ring, error) {
-	if s.options.Store == nil || len(s.options.StateKeys) > 0 {
-		return s.ring, nil
-	}
-	s.tasks.mu.Lock()
-	ring := s.tasks.ring
-	s.tasks.mu.Unlock()
-	if ring != nil {
-		return ring, nil
-	}
-	key := make([]byte, token.MinKey)
-	rand.Read(key) // never fails
-	_, err := s.options.Store.Create(ctx, taskKeyName, key, 0)
-	if errors.Is(err, store.ErrExists) {
-		var item store.Item
-		item, err = s.options.Store.Get(ctx, taskKeyName)
-		key = item.Value
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the key of tasks: %w", err)
-	}
-	if ring, err = token.NewRing(key); err != nil {
-		return nil, err
-	}
-	s.tasks.mu.Lock()
-	defer s.tasks.mu.Unlock()
-	s.tasks.ring = ring
-	return ring, nil
 }
 
 // hasTasks reports whether calls of any tool may continue as tasks.

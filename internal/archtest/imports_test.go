@@ -95,9 +95,10 @@ internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/token
-internal/task/tasktest:   mcp transport/store internal/task internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/quota internal/task internal/token internal/unasked internal/uritemplate internal/webhook
+internal/state:           transport/store internal/token
+internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/token
+internal/task/tasktest:   mcp transport/store internal/state internal/task internal/token testing
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token internal/unasked internal/uritemplate internal/webhook
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
                           internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync

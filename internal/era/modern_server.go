@@ -208,7 +208,7 @@ func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, 
 	if err != nil {
 		return err
 	}
-	state, err := s.keys.Seal(ctx, plain, stateBinding(c), time.Now().Add(StateLifetime))
+	state, err := s.key.Seal(ctx, plain, stateBinding(c), time.Now().Add(StateLifetime))
 	if _, ok := errors.AsType[*token.SizeError](err); ok {
 		return fmt.Errorf("the state of the call between its rounds is too large: %w", err)
 	}
@@ -254,7 +254,7 @@ func (s *Server) open(ctx context.Context, c *call, state json.RawMessage) error
 	if err := json.Unmarshal(state, &text); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "requestState must be the string that came with the questions"}
 	}
-	plain, err := s.keys.Open(ctx, text, stateBinding(c), time.Now())
+	plain, err := s.key.Open(ctx, text, stateBinding(c), time.Now())
 	switch {
 	case err != nil && (ctx.Err() != nil || isForCaller(err)):
 		return err

@@ -88,15 +88,15 @@ const (
 // A Server serves a [Core] over links of both eras.
 type Server struct {
 	core       Core
-	keys       StateKeys
+	key        StateKey
 	callers    callers
 	serverInfo serverInfoCache
 	lists      listCache
 }
 
-// StateKeys seal the state that a client carries between the rounds of a call. The errors are those
+// A StateKey seals the state that a client carries between the rounds of a call. The errors are those
 // of [token.Ring], that of ctx, or a *[jsonrpc.Error] for the client.
-type StateKeys interface {
+type StateKey interface {
 	// Seal is like [token.Ring.Seal].
 	Seal(ctx context.Context, plaintext, binding []byte, expires time.Time) (string, error)
 	// Open is like [token.Ring.Open].
@@ -104,8 +104,8 @@ type StateKeys interface {
 }
 
 // NewServer returns a server.
-func NewServer(core Core, keys StateKeys) *Server {
-	return &Server{core: core, keys: keys}
+func NewServer(core Core, key StateKey) *Server {
+	return &Server{core: core, key: key}
 }
 
 // Bind returns the handler of one link.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -42,9 +43,8 @@ var ErrUnknown = errors.New("task: unknown id")
 // Config configures an [Engine]. All fields are required.
 type Config struct {
 	Store store.Store
-	// Ring returns the keys that seal records. They must be the same at all replicas, and for as long
-	// as a task is kept.
-	Ring func(ctx context.Context) (*token.Ring, error)
+	// Key seals records. What it has sealed must open for as long as a task is kept.
+	Key *state.Key
 	// Run runs a call. It returns when ctx ends.
 	Run func(ctx context.Context, run *Run) Outcome
 	// Max is how many tasks run at the same time. This replica accepts at most half as many of one principal
@@ -79,7 +79,7 @@ type watcher struct{ notify func() }
 // New returns an engine. [Engine.Stop] must be called.
 func New(config Config) *Engine {
 	e := &Engine{
-		records: records{config.Store, config.Ring}, config: config, replica: rand.Text(),
+		records: records{config.Store, config.Key}, config: config, replica: rand.Text(),
 		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
 	}
 	e.pulling, e.stopPull = context.WithCancel(context.Background())
@@ -457,11 +457,7 @@ func (e *Engine) receiveMessage(ctx context.Context, received store.Message) {
 		e.missed()
 		return
 	}
-	ring, err := e.config.Ring(ctx)
-	if err != nil {
-		return
-	}
-	data, err := ring.OpenBytes(received.Data, token.Binding("task", subject))
+	data, err := e.config.Key.OpenBytes(ctx, received.Data, token.Binding("task", subject))
 	var m message
 	if err == nil {
 		err = json.Unmarshal(data, &m)

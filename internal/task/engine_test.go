@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -150,7 +151,7 @@ func (r *rig) replica(run func(ctx context.Context, run *task.Run) task.Outcome)
 func (r *rig) replicaWith(ring *token.Ring, run func(ctx context.Context, run *task.Run) task.Outcome) *replica {
 	connection := &link{Store: r.memory}
 	e := task.New(task.Config{
-		Store: connection, Ring: func(context.Context) (*token.Ring, error) { return ring, nil },
+		Store: connection, Key: state.FixedKey(ring),
 		Run: run, Max: r.max, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.t.Cleanup(func() {

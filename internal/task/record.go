@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -95,17 +96,13 @@ func (e *SizeError) Error() string {
 
 // records reads and writes records.
 type records struct {
-	kv   store.KV
-	ring func(ctx context.Context) (*token.Ring, error)
+	kv  store.KV
+	key *state.Key
 }
 
 // seal seals a value that is stored under a key.
 func (r *records) seal(ctx context.Context, key string, value []byte) ([]byte, error) {
-	ring, err := r.ring(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ring.SealBytes(value, token.Binding("task", key)), nil
+	return r.key.SealBytes(ctx, value, token.Binding("task", key))
 }
 
 func (r *records) get(ctx context.Context, key string) ([]byte, uint64, error) {
@@ -113,11 +110,7 @@ func (r *records) get(ctx context.Context, key string) ([]byte, uint64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	ring, err := r.ring(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	value, err := ring.OpenBytes(item.Value, token.Binding("task", key))
+	value, err := r.key.OpenBytes(ctx, item.Value, token.Binding("task", key))
 	return value, item.Revision, err
 }
 

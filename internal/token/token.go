@@ -159,6 +159,12 @@ func (r *Ring) open(version string, sealed, binding []byte) ([]byte, error) {
 	return nil, ErrForged
 }
 
+// IsToken reports whether a text has the form of a token. It may be forged.
+func IsToken(text string) bool {
+	_, ok := decode(text)
+	return ok
+}
+
 // decode returns the bytes of a token. The encoding is strict, so that no two texts are the
 // same token.
 func decode(token string) (sealed []byte, ok bool) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -25,7 +26,7 @@ func BenchmarkStart(b *testing.B, shared store.Store) {
 	}
 	begun := make(chan time.Time, 1)
 	engine := task.New(task.Config{
-		Store: shared, Ring: func(context.Context) (*token.Ring, error) { return ring, nil }, Max: 100,
+		Store: shared, Key: state.FixedKey(ring), Max: 100,
 		Run: func(context.Context, *task.Run) task.Outcome {
 			begun <- time.Now()
 			return task.Outcome{Result: json.RawMessage(`{}`)}
