@@ -3,6 +3,7 @@ package redis_test
 import (
 	"bufio"
 	"cmp"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,12 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store/redis"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil { // most tests wait for a lease or an expiry
+		panic(err)
+	}
+	leaktest.Main(m)
+}
 
 // connect returns a store that the end of the test closes.
 func connect(t testing.TB, url string, opts *redis.Options) *redis.Store {
