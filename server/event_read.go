@@ -33,7 +33,7 @@ const (
 type eventReader struct {
 	topic     *topic
 	server    *Server
-	ring      *token.Ring // seals cursors
+	ring      *token.Ring // seals cursors; the key of events does not rotate
 	principal string
 	choose    selector
 	floor     time.Time // occurrences before it are left out

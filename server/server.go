@@ -120,7 +120,7 @@ type Server struct {
 	events   events
 	exchange *exchange   // nil without a store
 	handle   mcp.Handler // Options.Middleware, then dispatch
-	stateKey stateKey    // of calls that ask
+	stateKey stateKey    // of calls that ask, and of messages between replicas
 	dataKey  *state.Key  // of tasks and events
 	tasks    tasks
 	era      *era.Server

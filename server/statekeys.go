@@ -14,8 +14,8 @@ import (
 // Keys in the store.
 const (
 	stateKeyName = "server/state-key"
-	// dataKeyName is the key of tasks and events. It does not rotate: tasks are kept for up to a year and cursors have
-	// no expiry, and a person who reads the store reads its keys too.
+	// dataKeyName is the key of tasks and events. It does not rotate, because tasks are kept for up to a year and cursors
+	// have no expiry. Rotation would not protect against a person who reads the store, who also reads the key.
 	dataKeyName = "server/data-key"
 )
 
@@ -29,7 +29,7 @@ func (s *Server) setKeys(own *token.Ring) {
 	}
 }
 
-// A stateKey seals the state that a client carries between the runs of a call that asks.
+// A stateKey seals the state that a client carries between the runs of a call that asks, and messages between replicas.
 type stateKey struct{ *state.Key }
 
 var _ era.StateKey = stateKey{}

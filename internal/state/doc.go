@@ -1,3 +1,2 @@
-// Package state keeps in a store what outlives a request. Features that have such state use it, so that they behave alike
-// whether the store is shared by replicas or belongs to one process.
+// Package state seals what outlives a request with secrets that replicas share in a store.
 package state

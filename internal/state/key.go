@@ -20,13 +20,13 @@ const (
 	// rotation is how long a secret seals, in a key that rotates.
 	rotation = 24 * time.Hour
 	// rotationDelay is how long all replicas know a secret before one of them seals with it. It is longer than
-	// tokenAge.
+	// afterFailure.
 	rotationDelay = time.Minute
-	// tokenAge is how old the known secrets may be when a token is sealed.
-	tokenAge = 30 * time.Second
-	// valueAge is the same for a value of the store. It is shorter, because a store that has lost its data may get
-	// other secrets, and the replica that reads the value would not know the earlier ones.
-	valueAge = time.Second
+	// secretsAge is how old the known secrets may be when something is sealed. A store that has lost its data may get
+	// other secrets, and the replica that opens it would not know the earlier ones.
+	secretsAge = time.Second
+	// afterFailure is the pause after a reading that has failed, if the known secrets suffice.
+	afterFailure = 30 * time.Second
 	// readInterval is the pause after a reading that has failed, or has not helped to open something.
 	readInterval = time.Second
 	// readTimeout bounds reading and changing the secrets.
@@ -35,13 +35,13 @@ const (
 	keyVersion = 1
 )
 
-// ErrNoKey says that the secrets of a [Key] cannot be read from the store, and that the replica knows none. The cause is
-// logged.
+// ErrNoKey says that the secrets of a [Key] cannot be read from the store, and that no known one suffices. It wraps the
+// error of the store.
 var ErrNoKey = errors.New("state: the key cannot be read from the store")
 
 // A Key seals with secrets that replicas share in a store. The first replica that needs one creates it. A replica reads
-// the record again from time to time, and when something cannot be opened. If the store has lost secrets that a replica
-// knows, the replica adds them again, and what any of them has sealed can be opened. While the store cannot be reached, the
+// the record again when it uses the key, at most once a second, and when something cannot be opened. If the store has lost
+// secrets that the replica knows, it adds them again beside those of other replicas. While the store cannot be reached, the
 // known secrets are used. A Key may be used concurrently.
 type Key struct {
 	kv     store.KV // nil for a key that does not change
@@ -50,10 +50,10 @@ type Key struct {
 	logger *slog.Logger
 	known  atomic.Pointer[secrets] // nil before the first time
 
-	turn    chan struct{} // has a value while a call reads the store, which guards the rest
-	tried   time.Time     // when the store was last read, or could not be
-	failure error         // of the last time
-	inVain  time.Time     // when something could not be opened with secrets that were just read
+	mutex    chan struct{} // locked while it has a value; a context can end the wait
+	tried    time.Time     // when the last reading began
+	failure  error         // of the last reading
+	lastMiss time.Time     // when the last reading did not help to open something
 }
 
 // FixedKey returns a key that is not in a store.
@@ -67,16 +67,16 @@ func FixedKey(ring *token.Ring) *Key {
 // seals, and an earlier one is removed when all that it has sealed is invalid. If life is 0, the first secret seals for
 // ever.
 func SharedKey(kv store.KV, name string, life time.Duration, logger *slog.Logger) *Key {
-	return &Key{kv: kv, name: name, life: life, logger: logger, turn: make(chan struct{}, 1)}
+	return &Key{kv: kv, name: name, life: life, logger: logger, mutex: make(chan struct{}, 1)}
 }
 
 // Seal is [token.Ring.Seal]. The error may also be [ErrNoKey], or that of ctx.
 func (k *Key) Seal(ctx context.Context, plaintext, binding []byte, expires time.Time) (string, error) {
-	set, err := k.current(ctx, tokenAge)
+	ring, err := k.Ring(ctx)
 	if err != nil {
 		return "", err
 	}
-	return set.sealing(time.Now()).Seal(plaintext, binding, expires)
+	return ring.Seal(plaintext, binding, expires)
 }
 
 // Open is [token.Ring.Open]. The error may also be [ErrNoKey], or that of ctx.
@@ -87,19 +87,19 @@ func (k *Key) Open(ctx context.Context, text string, binding []byte, now time.Ti
 	return k.open(ctx, func(ring *token.Ring) ([]byte, error) { return ring.Open(text, binding, now) })
 }
 
-// SealBytes is [token.Ring.SealBytes], for values of the store. The error is [ErrNoKey], or that of ctx.
+// SealBytes is [token.Ring.SealBytes]. The error is [ErrNoKey], or that of ctx.
 func (k *Key) SealBytes(ctx context.Context, plaintext, binding []byte) ([]byte, error) {
-	set, err := k.current(ctx, valueAge)
+	ring, err := k.Ring(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return set.sealing(time.Now()).SealBytes(plaintext, binding), nil
+	return ring.SealBytes(plaintext, binding), nil
 }
 
-// Ring returns the secrets in a ring that seals as the key does now. A request can seal with it until it ends. The error is
+// Ring returns the secrets in a ring that seals as the key does now. Do not keep it longer than a request. The error is
 // [ErrNoKey], or that of ctx.
 func (k *Key) Ring(ctx context.Context) (*token.Ring, error) {
-	set, err := k.current(ctx, tokenAge)
+	set, err := k.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func (k *Key) OpenBytes(ctx context.Context, sealed, binding []byte) ([]byte, er
 	return k.open(ctx, func(ring *token.Ring) ([]byte, error) { return ring.OpenBytes(sealed, binding) })
 }
 
-// open opens with the known secrets. If none has sealed, it reads the record again.
+// open opens with the known secrets. If none of them does, it reads the record again.
 func (k *Key) open(ctx context.Context, open func(*token.Ring) ([]byte, error)) ([]byte, error) {
 	called := time.Now()
-	set, err := k.current(ctx, tokenAge)
+	set, err := k.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,24 +126,25 @@ func (k *Key) open(ctx context.Context, open func(*token.Ring) ([]byte, error)) 
 		return nil, err
 	}
 	defer k.unlock()
-	if set = k.known.Load(); !set.read.After(called) {
-		if time.Since(k.inVain) < readInterval {
-			return nil, token.ErrForged
-		}
-		if set, err = k.read(ctx); err != nil {
-			return nil, err
-		}
+	if set = k.known.Load(); set.read.After(called) {
+		return open(set.rings[0])
+	}
+	if time.Since(k.lastMiss) < readInterval {
+		return nil, token.ErrForged
+	}
+	if set, err = k.read(ctx); err != nil {
+		return nil, err
 	}
 	plaintext, err = open(set.rings[0])
 	if errors.Is(err, token.ErrForged) {
-		k.inVain = time.Now()
+		k.lastMiss = time.Now()
 	}
 	return plaintext, err
 }
 
-// current returns the secrets. If they are older than maxAge, one call reads them again; others use the known ones, and
+// current returns the secrets. If they are older than secretsAge, one call reads them again; others use the known ones, and
 // so does this one if that fails.
-func (k *Key) current(ctx context.Context, maxAge time.Duration) (*secrets, error) {
+func (k *Key) current(ctx context.Context) (*secrets, error) {
 	set := k.known.Load()
 	if set == nil {
 		if err := k.lock(ctx); err != nil {
@@ -155,16 +156,16 @@ func (k *Key) current(ctx context.Context, maxAge time.Duration) (*secrets, erro
 		}
 		return k.read(ctx)
 	}
-	if k.kv == nil || time.Since(set.read) < maxAge {
+	if k.kv == nil || time.Since(set.read) < secretsAge {
 		return set, nil
 	}
 	select {
-	case k.turn <- struct{}{}:
+	case k.mutex <- struct{}{}:
 		defer k.unlock()
 	default:
 		return set, nil
 	}
-	if time.Since(k.tried) < maxAge {
+	if k.failure != nil && time.Since(k.tried) < afterFailure {
 		return set, nil
 	}
 	if newer, err := k.read(ctx); err == nil {
@@ -175,30 +176,28 @@ func (k *Key) current(ctx context.Context, maxAge time.Duration) (*secrets, erro
 
 func (k *Key) lock(ctx context.Context) error {
 	select {
-	case k.turn <- struct{}{}:
+	case k.mutex <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (k *Key) unlock() { <-k.turn }
+func (k *Key) unlock() { <-k.mutex }
 
-// read reads the secrets from the store, unless that has just failed. The turn must be held.
+// read reads the secrets from the store, unless that has just failed. The mutex must be locked. It goes on when ctx ends, so
+// that a client that leaves does not stop it between reading and writing.
 func (k *Key) read(ctx context.Context) (*secrets, error) {
 	if k.failure != nil && time.Since(k.tried) < readInterval {
 		return nil, k.failure
 	}
-	reading, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	set, err := k.load(reading)
-	if err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx) // the store may be well
-	}
 	k.tried, k.failure = time.Now(), nil
+	set, err := k.load(ctx)
 	if err != nil {
 		k.logger.Error("a key cannot be read from the store", "key", k.name, "error", err)
-		k.failure = ErrNoKey
+		k.failure = fmt.Errorf("%w: %w", ErrNoKey, err)
 		return nil, k.failure
 	}
 	set.read = k.tried
@@ -215,7 +214,7 @@ func (k *Key) load(ctx context.Context) (*secrets, error) {
 		item, err := k.kv.Get(ctx, k.name)
 		lost := errors.Is(err, store.ErrNotFound)
 		if err != nil && !lost {
-			return nil, fmt.Errorf("reading: %w", err)
+			return nil, err
 		}
 		stored := new(secrets)
 		if !lost {
@@ -223,7 +222,9 @@ func (k *Key) load(ctx context.Context) (*secrets, error) {
 				return nil, err
 			}
 		}
-		wanted := k.wanted(stored.Secrets, time.Now())
+		now := time.Now()
+		kept := k.needed(stored.Secrets, now)
+		wanted := k.rotated(kept, now)
 		if slices.EqualFunc(wanted, stored.Secrets, secret.equal) {
 			return stored, nil
 		}
@@ -240,19 +241,18 @@ func (k *Key) load(ctx context.Context) (*secrets, error) {
 		case err == nil:
 			return next, nil
 		case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrConflict):
-		case lost:
-			return nil, fmt.Errorf("creating: %w", err)
-		default:
-			k.logger.Warn("a key cannot be changed in the store; the earlier one is used", "key", k.name, "error", err)
-			return stored, nil
+		case len(kept) == 0:
+			return nil, err
+		default: // without a new secret, which others do not know
+			k.logger.Warn("a key cannot be changed in the store", "key", k.name, "error", err)
+			return deriveSecrets(kept)
 		}
 	}
-	return nil, errors.New("it is changed too often")
+	return nil, errors.New("the key is changed too often")
 }
 
-// wanted returns the secrets that the store should have: those that it has, those that it has lost, and a new one when it
-// is time, without those that nothing valid needs.
-func (k *Key) wanted(stored []secret, now time.Time) []secret {
+// needed returns the secrets of the store and those that it has lost, without those that nothing valid needs.
+func (k *Key) needed(stored []secret, now time.Time) []secret {
 	all := slices.Clone(stored)
 	if known := k.known.Load(); known != nil {
 		for _, s := range known.Secrets {
@@ -267,13 +267,18 @@ func (k *Key) wanted(stored []secret, now time.Time) []secret {
 			all = all[1:]
 		}
 	}
-	switch {
-	case len(all) == 0:
-		all = append(all, newSecret(now))
-	case k.life > 0 && now.Sub(all[len(all)-1].From) >= rotation:
-		all = append(all, newSecret(now.Add(rotationDelay)))
-	}
 	return all[max(0, len(all)-token.MaxKeys):]
+}
+
+// rotated returns the secrets with a new one, if it is time.
+func (k *Key) rotated(kept []secret, now time.Time) []secret {
+	if len(kept) == 0 {
+		return []secret{newSecret(now)}
+	}
+	if k.life == 0 || now.Sub(kept[len(kept)-1].From) < rotation {
+		return kept
+	}
+	return append(kept[max(0, len(kept)+1-token.MaxKeys):len(kept):len(kept)], newSecret(now.Add(rotationDelay)))
 }
 
 // secrets are the content of the record, and what is derived from it. They are immutable.

@@ -93,7 +93,7 @@ func TestKeyOpensAtOtherReplicas(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				<-time.After(time.Minute)
+				<-time.After(time.Second)
 			}
 			return b
 		},
@@ -124,11 +124,94 @@ func TestKeyOpensAtOtherReplicas(t *testing.T) {
 						}
 					}
 					before := sealed(a)
-					<-time.After(time.Minute)
+					<-time.After(time.Second)
 					b := change(t, kv, a)
 					opens(b, sealed(a), "by the first replica")
 					opens(a, sealed(b), "by the second replica")
 					opens(b, before, "before")
+				})
+			})
+		}
+	}
+}
+
+// A failingKV fails to write, or ends the context of a call that reads.
+type failingKV struct {
+	store.KV
+	readOnly bool
+	leave    context.CancelFunc // nil, or called after a value was read
+}
+
+var errReadOnly = errors.New("the store is read-only")
+
+func (f *failingKV) Get(ctx context.Context, key string) (store.Item, error) {
+	item, err := f.KV.Get(ctx, key)
+	if f.leave != nil {
+		f.leave()
+	}
+	return item, err
+}
+
+func (f *failingKV) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case f.readOnly:
+		return 0, errReadOnly
+	}
+	return f.KV.Create(ctx, key, value, ttl)
+}
+
+func (f *failingKV) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case f.readOnly:
+		return 0, errReadOnly
+	}
+	return f.KV.Update(ctx, key, value, revision, ttl)
+}
+
+// A replica that cannot store lost secrets again keeps them until it can.
+func TestKeyIsKeptUntilItIsStored(t *testing.T) {
+	for name, replaced := range map[string]bool{"lost": false, "lost, and replaced": true} {
+		for what, fail := range map[string]func(f *failingKV, leave context.CancelFunc){
+			"the store is read-only": func(f *failingKV, _ context.CancelFunc) { f.readOnly = true },
+			"the client leaves":      func(f *failingKV, leave context.CancelFunc) { f.leave = leave },
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					shared := newStore(t)
+					kv := &failingKV{KV: shared}
+					a := sharedKey(kv, life)
+					before, err := a.SealBytes(t.Context(), []byte("content"), binding)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := shared.Delete(t.Context(), keyName, 0); err != nil {
+						t.Fatal(err)
+					}
+					b := sharedKey(shared, life)
+					if replaced {
+						if _, err := b.Ring(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+					ctx, leave := context.WithCancel(t.Context())
+					fail(kv, leave)
+					for range 3 {
+						<-time.After(time.Minute)
+						if _, err := a.OpenBytes(ctx, before, binding); err != nil {
+							t.Error(err)
+						}
+					}
+					kv.readOnly, kv.leave = false, nil
+					<-time.After(time.Minute)
+					for replica, k := range map[string]*state.Key{"the replica": a, "another replica": b} {
+						if content, err := k.OpenBytes(t.Context(), before, binding); err != nil || string(content) != "content" {
+							t.Errorf("%s: opened %q, %v", replica, content, err)
+						}
+					}
 				})
 			})
 		}
