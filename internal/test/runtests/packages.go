@@ -181,8 +181,8 @@ type sources struct {
 
 // A folder is what matters of the source of a package, without tests.
 type folder struct {
-	concurrent bool // starts goroutines
-	virtual    bool // imports testing/synctest
+	concurrent bool            // starts goroutines
+	modes      map[string]mode // of its functions
 }
 
 // modulePath is the common part of the import paths of the modules in this repository.
@@ -240,10 +240,7 @@ func (s *sources) read(path, dir string) error {
 	if err != nil {
 		return err
 	}
-	s.imported[path] = folder{
-		concurrent: startsGoroutines(files...),
-		virtual:    slices.ContainsFunc(files, func(f *ast.File) bool { return importName(f, "testing/synctest") != "" }),
-	}
+	s.imported[path] = folder{concurrent: startsGoroutines(files...), modes: s.modes(files)}
 	return nil
 }
 
@@ -319,7 +316,7 @@ func isTest(name, prefix string) bool {
 	return ok && (rest == "" || !unicode.IsLower(first))
 }
 
-// modes returns the modes of the functions of test files that need one. A function has the mode of
+// modes returns the modes of the functions of files that need one. A function has the mode of
 // what it mentions, directly or through other functions and methods of the files.
 func (s *sources) modes(files []*ast.File) map[string]mode {
 	found := map[string]mode{}
@@ -371,7 +368,7 @@ func (s *sources) modeOf(file *ast.File, qualifier, name string) mode {
 		switch {
 		case path == "testing" && name == "AllocsPerRun", path == modulePath+"/internal/racetest":
 			return allocating
-		case path == "testing/synctest", imported.virtual:
+		case path == "testing/synctest", imported.modes[name] == virtual:
 			return virtual
 		case imported.concurrent, slices.Contains(concurrent, path):
 			return real

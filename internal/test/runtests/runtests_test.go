@@ -147,6 +147,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"example.com/m/kit"
 )
 
 type server struct{}
@@ -160,6 +162,8 @@ func TestGo(t *testing.T)        { go func() {}() }
 func TestWaitGroup(t *testing.T) { var w sync.WaitGroup; w.Go(func() {}) }
 func TestServes(t *testing.T)    { serve() }
 func TestVirtual(t *testing.T)   { synctest.Test(t, func(t *testing.T) { serve() }) }
+func TestKit(t *testing.T)       { kit.Run(t) }
+func TestKitVirtual(t *testing.T) { kit.RunVirtual(t) }
 func TestCounts(t *testing.T)    { testing.AllocsPerRun(1, serve) }
 func FuzzPlain(f *testing.F)     {}
 func Test(t *testing.T)          {}
@@ -171,7 +175,23 @@ func Example() {
 
 func ExampleNotRun() {}
 `
-	for name, text := range map[string]string{"go.mod": "module example.com/m\n", "m_test.go": text, "m.go": "package m\n\nfunc NotRun() {}\n"} {
+	kit := `package kit
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+func Run(t *testing.T)        { go t.Log() }
+func RunVirtual(t *testing.T) { virtually(t) }
+func virtually(t *testing.T)  { synctest.Test(t, func(*testing.T) {}) }
+`
+	if err := os.Mkdir(filepath.Join(dir, "kit"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/m\n", "m_test.go": text, "m.go": "package m\n\nfunc NotRun() {}\n", "kit/kit.go": kit,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -182,8 +202,8 @@ func ExampleNotRun() {}
 	}
 	for m, want := range map[mode][]string{
 		plain:      {"Example", "FuzzPlain", "Test", "TestPlain"},
-		real:       {"TestGo", "TestServes", "TestWaitGroup"},
-		virtual:    {"TestVirtual"},
+		real:       {"TestGo", "TestKit", "TestServes", "TestWaitGroup"},
+		virtual:    {"TestKitVirtual", "TestVirtual"},
 		allocating: {"TestCounts"},
 	} {
 		got := slices.Sorted(slices.Values(packages[0].tests[m]))
