@@ -345,7 +345,7 @@ func deriveSecrets(list []secret) (*secrets, error) {
 	return s, nil
 }
 
-// sealing returns the ring of the newest secret whose time has come.
+// sealing returns the ring of the newest secret that may seal at a time.
 func (s *secrets) sealing(now time.Time) *token.Ring {
 	for i := len(s.Secrets) - 1; i > 0; i-- {
 		if !now.Before(s.Secrets[i].From) {
