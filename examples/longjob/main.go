@@ -4,7 +4,8 @@
 //	go run ./examples/longjob [-time 1m]
 //
 // The process is the server. The clients are processes of the same program. The first one stores the id
-// of the task in a file before it waits; the second one reads it.
+// of the task in a file before it waits, and kills itself when it sees that a third of the job is done;
+// the second one reads the file.
 package main
 
 import (
@@ -71,46 +72,33 @@ func run(ctx context.Context, duration time.Duration) error {
 		return err
 	case url := <-listening:
 		fmt.Println("the server is at", url)
-		err = useClients(ctx, duration, append(os.Environ(),
+		err = useClients(ctx, append(os.Environ(),
 			envURL+"="+url, envTask+"="+filepath.Join(dir, "task"), envTime+"="+duration.String()))
 	}
 	cancel()
 	return errors.Join(err, <-served)
 }
 
-// useClients kills the first client after a third of the job's time, and waits for the second.
-func useClients(ctx context.Context, duration time.Duration, env []string) error {
-	first, err := startClient(ctx, env)
-	if err != nil {
-		return err
+// useClients runs the first client until it kills itself, and then the second one.
+func useClients(ctx context.Context, env []string) error {
+	if err := runClientProcess(ctx, env); err == nil {
+		return errors.New("the job ended before the first client was killed")
 	}
-	select {
-	case <-time.After(duration / 3):
-	case <-ctx.Done():
-	}
-	if err := first.Process.Kill(); err != nil {
-		return fmt.Errorf("the first client: %w", err)
-	}
-	_ = first.Wait() // it says that the process was killed
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	fmt.Println("\nthe client was killed; another one starts")
-	second, err := startClient(ctx, env)
+	return cmp.Or(runClientProcess(ctx, env), ctx.Err())
+}
+
+func runClientProcess(ctx context.Context, env []string) error {
+	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return cmp.Or(second.Wait(), ctx.Err())
-}
-
-func startClient(ctx context.Context, env []string) (*exec.Cmd, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	client := exec.CommandContext(ctx, program)
 	client.Env, client.Stdout, client.Stderr = env, os.Stdout, os.Stderr
-	return client, client.Start()
+	return client.Run()
 }
 
 // IndexIn are the arguments of the job.

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 // The second client gets the result of the job that the first one has started, from where it is.
 func TestResultArrivesAtTheSecondClient(t *testing.T) {
-	program := exec.CommandContext(t.Context(), os.Args[0], "-time", "3s")
+	program := exec.CommandContext(t.Context(), os.Args[0], "-time", "6s")
 	program.Env = append(os.Environ(), "LONGJOB_TEST=1")
 	output, err := program.CombinedOutput()
 	want := regexp.MustCompile(`(?s)^the server is at http://\S+\n.*\[#+-+\] +\d+ % indexed \d+ of 200 files\n.*` +
