@@ -38,7 +38,7 @@ func runClient(ctx context.Context, url, file, duration string) error {
 					kill()
 				}
 			},
-			OnTask:   func(task *mcp.Task) { stored = os.WriteFile(file, []byte(task.TaskID), 0o600) },
+			OnTask: func(task *mcp.Task) { stored = os.WriteFile(file, []byte(task.TaskID), 0o600) },
 		})
 		err = errors.Join(err, stored)
 	}
