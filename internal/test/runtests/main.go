@@ -18,7 +18,7 @@
 //
 // A data race, a panic, a goroutine leak, a timeout and a failed build are failures. A test that
 // only failed an assertion is repeated alone, 20 times on a busy machine and 20 times on an idle
-// one, for at most 90 seconds. If it passes each time, the command prints FLAKY with the name, the
+// one, for at most 90 seconds; one that takes long at least 3 times on each. If it passes each time, the command prints FLAKY with the name, the
 // seed and the output, and goes on. It does so for at most two tests.
 //
 // The last line has the numbers of tests that passed, failed and were skipped. The exit status is 1

@@ -18,8 +18,10 @@ import (
 const (
 	// maxFlaky is the number of tests in a run that may fail by chance.
 	maxFlaky = 2
-	// repetitions is the number of repetitions of a failed test on a busy machine, and on an idle one.
-	repetitions = 20
+	// repetitions is the number of repetitions of a failed test on a busy machine, and on an idle one. A test that
+	// takes long is repeated less often, and minRepetitions times at least.
+	repetitions    = 20
+	minRepetitions = 3
 )
 
 // A runner runs the tests of packages.
@@ -158,7 +160,7 @@ func (r *runner) flakyTests() ([]string, error) {
 // passesAgain reports whether a test passes in all repetitions within the limit of time.
 func (r *runner) passesAgain(ctx context.Context, p *process, name string) bool {
 	for _, busy := range []bool{true, false} {
-		again := &process{pkg: p.pkg, mode: p.mode, args: []string{fmt.Sprintf("-test.count=%d", repetitions)}}
+		again := &process{pkg: p.pkg, mode: p.mode, args: []string{"-test.count=1"}}
 		load, stop := context.WithCancel(ctx)
 		var work sync.WaitGroup
 		if busy {
@@ -169,10 +171,15 @@ func (r *runner) passesAgain(ctx context.Context, p *process, name string) bool 
 				})
 			}
 		}
-		again.run(ctx, []string{name}, r.seed, r.timeout)
+		share := time.Now().Add(r.repeat / (2 * maxFlaky))
+		passed := true
+		for n := 0; passed && n < repetitions && (n < minRepetitions || time.Now().Before(share)); n++ {
+			again.run(ctx, []string{name}, r.seed, r.timeout)
+			passed = again.fault == "" && again.results[name] == "PASS"
+		}
 		stop()
 		work.Wait()
-		if again.fault != "" || again.results[name] != "PASS" {
+		if !passed {
 			r.print("%s failed again, busy: %t: %s\n%s", name, busy, again.fault, again.report())
 			return false
 		}
