@@ -200,7 +200,7 @@ func (g *guard) becomeTask(ctx context.Context, call *mcp.Call, target Target, d
 	if !waits(g.approver) {
 		return nil
 	}
-	err := call.BecomeTask(mcp.TaskRequest{TTL: min(g.opts.Expiry, 364*24*time.Hour) + taskTTL, NoRestart: g.opts.Store == nil})
+	err := call.BecomeTask(mcp.TaskRequest{TTL: min(g.opts.Expiry, 364*24*time.Hour) + taskTTL})
 	if err == nil {
 		return nil
 	}

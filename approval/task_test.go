@@ -487,8 +487,9 @@ func TestExecutedTaskIsNotRepeated(t *testing.T) {
 	}
 }
 
-// Without a store of approvals, a task whose replica ends fails, and does not ask again.
-func TestWithoutStoreATaskEndsWithItsReplica(t *testing.T) {
+// Without a store of approvals, a request ends with its replica. The call has not begun, and asks again at the next
+// one.
+func TestWithoutStoreATaskAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, err := store.NewMemory(nil)
 		if err != nil {
@@ -503,12 +504,20 @@ func TestWithoutStoreATaskEndsWithItsReplica(t *testing.T) {
 		_ = first.Shutdown(now) // it says that now has ended
 		session := f.dial(f.serve(nil, shared), client.Modern)
 		f.pass(time.Minute)
-		if state := f.get(session, id); state.Status != mcp.TaskFailed {
+		if state := f.get(session, id); state.Status != mcp.TaskWorking {
 			t.Errorf("the task is %+v", state)
 		}
-		if _, n := f.last(); n != 1 {
-			t.Errorf("%d requests were made", n)
+		asked, n := f.last()
+		if n != 2 {
+			t.Fatalf("%d requests were made", n)
 		}
 		f.wantRuns(0)
+		if err := asked.Accept(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if state := f.get(session, id); state.Status != mcp.TaskCompleted {
+			t.Errorf("the approved task is %+v", state)
+		}
+		f.wantRuns(1)
 	})
 }

@@ -801,7 +801,7 @@ func TestTaskSurvivesServer(t *testing.T) {
 		run := make(chan struct{}, 2)
 		start := func(wait bool) *server.Server {
 			s := newServer(opts)
-			server.AddTool(s, server.Tool{Name: "work", Task: server.TaskRequired}, func(ctx context.Context, _ *server.Request, _ noServer) (string, error) {
+			server.AddTool(s, server.Tool{Name: "work", Task: server.TaskRequired, MaxRestarts: 1}, func(ctx context.Context, _ *server.Request, _ noServer) (string, error) {
 				run <- struct{}{}
 				if wait {
 					<-ctx.Done()

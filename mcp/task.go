@@ -36,9 +36,10 @@ type TaskRequest struct {
 	// TTL is how long after its start the task and its result are kept. The call is cancelled if it
 	// takes longer. 0 means the default of the server. At most a year: a call that wants more fails.
 	TTL time.Duration
-	// NoRestart says that the call must not begin again on another replica when the replica that runs
-	// it has ended. The task then fails.
-	NoRestart bool
+	// MaxRestarts is how often the function of the call may begin again after the server that ran it has
+	// ended without an outcome. When that has happened once more, the task fails with the message that the
+	// call may have been executed. 0 or less means never.
+	MaxRestarts int
 }
 
 // A TaskStatus is the state of a task.
@@ -52,7 +53,8 @@ const (
 	TaskInputRequired TaskStatus = "input_required"
 	// TaskCompleted: the call has a result, which may be a failure that the tool reports.
 	TaskCompleted TaskStatus = "completed"
-	// TaskFailed: the call has ended with a protocol error.
+	// TaskFailed: the call has ended with a protocol error. If the error says that the call may have been
+	// executed, its outcome may replace that once, when it becomes known.
 	TaskFailed TaskStatus = "failed"
 	// TaskCancelled: the call was cancelled before it was complete.
 	TaskCancelled TaskStatus = "cancelled"

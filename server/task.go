@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -25,8 +24,9 @@ import (
 // value when the call begins again. Arguments are validated, and guards decide, before a task is
 // created, and again when it runs.
 //
-// A task survives what [Options].Store survives. When the replica that runs a task has ended, another
-// replica begins the call again from its first line; see [Tool].NoRestart.
+// A task survives what [Options].Store survives. When the replica that runs a task has ended before the
+// function has begun, another replica begins the call. After that, the task fails, unless the function may begin
+// again from its first line: see [Tool].MaxRestarts.
 type TaskMode int
 
 const (
@@ -63,20 +63,30 @@ func (m TaskMode) execution() *mcp.ToolExecution {
 	return &mcp.ToolExecution{TaskSupport: m.String()}
 }
 
-// becomeTask returns the error of a call that must continue as a task, and nil for a call that runs now.
+// defaultRestarts is how often a tool is restarted whose annotations say that this does no harm.
+const defaultRestarts = 3
+
+// maxRestarts returns how often the function of a task may begin again.
+func (t *Tool) maxRestarts() int {
+	says := func(hint *bool) bool { return hint != nil && *hint }
+	if t.MaxRestarts == 0 && t.Annotations != nil && (says(t.Annotations.ReadOnlyHint) || says(t.Annotations.IdempotentHint)) {
+		return defaultRestarts
+	}
+	return max(0, t.MaxRestarts)
+}
+
+// becomeTask returns the error of a call that must continue as a task, and nil for a call that runs now. The
+// function of a call that runs as a task begins then.
 func (t *Tool) becomeTask(ctx context.Context, call *mcp.Call) error {
 	switch {
 	case call.TaskID() != "":
-		if begun, ok := ctx.Value(begunKey{}).(*atomic.Bool); ok {
-			begun.Store(true)
-		}
-		return nil
+		return beginFunction(ctx)
 	case t.Task == TaskForbidden:
 		return nil
 	case t.Task == TaskRequired && !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks):
 		return mcp.MissingExtension(mcp.ExtensionTasks)
 	}
-	return call.BecomeTask(mcp.TaskRequest{TTL: t.TTL, NoRestart: t.NoRestart})
+	return call.BecomeTask(mcp.TaskRequest{TTL: t.TTL, MaxRestarts: t.maxRestarts()})
 }
 
 // tasks are the tasks of a server. The zero value has none.
@@ -343,8 +353,8 @@ func (t *Tool) checkTask() error {
 	switch {
 	case t.Task < TaskForbidden || t.Task > TaskRequired:
 		return fmt.Errorf("there is no mode %v of tasks", t.Task)
-	case t.Task == TaskForbidden && (t.TTL != 0 || t.NoRestart):
-		return errors.New("TTL and NoRestart need Task")
+	case t.Task == TaskForbidden && (t.TTL != 0 || t.MaxRestarts != 0):
+		return errors.New("TTL and MaxRestarts need Task")
 	case t.TTL < 0 || t.TTL > task.MaxTTL:
 		return fmt.Errorf("TTL is %v, expected at most %v", t.TTL, task.MaxTTL)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -69,18 +68,26 @@ func (t taskSink) describe(encoded json.RawMessage) error {
 // Save stores the state of the call.
 func (t taskSink) Save(ctx context.Context, state json.RawMessage) { t.run.Save(ctx, state) }
 
-// begunKey is the key of the *atomic.Bool of a task's run that says whether the function of a tool has begun.
-type begunKey struct{}
+// runKey is the key of the *task.Run of a call that runs as a task.
+type runKey struct{}
+
+// beginFunction records that the function of a call begins that runs as a task. After an error, it must not be
+// executed.
+func beginFunction(ctx context.Context) error {
+	if run, ok := ctx.Value(runKey{}).(*task.Run); ok {
+		return run.Begin(ctx)
+	}
+	return nil
+}
 
 // runTask runs the call of a task.
 func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
-	begun := new(atomic.Bool)
-	outcome, err := s.runTaskCall(context.WithValue(ctx, begunKey{}, begun), run)
+	outcome, err := s.runTaskCall(context.WithValue(ctx, runKey{}, run), run)
 	if err == nil {
 		return outcome
 	}
 	if errors.Is(err, errStopping) { // of this server, or of one that the function has called
-		return task.Outcome{NotExecuted: !begun.Load(), Again: begun.Load()}
+		return task.Outcome{HandedBack: true}
 	}
 	failure, ok := errors.AsType[*jsonrpc.Error](err)
 	switch {
@@ -112,6 +119,10 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 		return task.Outcome{Result: result}, nil
 	}
 	result, err := core{s}.Serve(ctx, &call.Call)
+	if err != nil && call.Target() == nil { // this replica does not have the tool; another one has accepted the call
+		s.options.Logger.Warn("a task is left to replicas that have its tool", "error", err)
+		return task.Outcome{HandedBack: true}, nil
+	}
 	if question, asks := mcp.AsInputRequired(err); asks {
 		state, err := call.Ask()
 		return task.Outcome{Questions: question.Requests, State: state}, err

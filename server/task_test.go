@@ -424,7 +424,7 @@ func TestTaskSurvivesItsServer(t *testing.T) {
 		defer shared.Close()
 		start := func(run func(ctx context.Context, r *server.Request) (string, error)) *taskClient {
 			s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
-			server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) { return run(ctx, r) })
+			server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired, MaxRestarts: 1}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) { return run(ctx, r) })
 			return newTaskClient(t, s, taskOptions())
 		}
 		stop := func(c *taskClient) {
@@ -559,11 +559,11 @@ func TestNoTasksNoGoroutines(t *testing.T) {
 func TestInvalidTaskOptions(t *testing.T) {
 	run := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
 	for name, tool := range map[string]server.Tool{
-		"TTL without a task":       {Name: "a", TTL: time.Hour},
-		"NoRestart without a task": {Name: "a", NoRestart: true},
-		"negative TTL":             {Name: "a", Task: server.TaskOptional, TTL: -1},
-		"TTL of ten years":         {Name: "a", Task: server.TaskOptional, TTL: 10 * 365 * 24 * time.Hour},
-		"unknown mode":             {Name: "a", Task: 7},
+		"TTL without a task":         {Name: "a", TTL: time.Hour},
+		"MaxRestarts without a task": {Name: "a", MaxRestarts: 2},
+		"negative TTL":               {Name: "a", Task: server.TaskOptional, TTL: -1},
+		"TTL of ten years":           {Name: "a", Task: server.TaskOptional, TTL: 10 * 365 * 24 * time.Hour},
+		"unknown mode":               {Name: "a", Task: 7},
 	} {
 		if _, err := server.NewTool(tool, run); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -704,7 +704,7 @@ func TestFunctionThatCallsAStoppingServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		runs := 0
-		server.AddTool(c.server, server.Tool{Name: "pay", Task: server.TaskRequired, NoRestart: true}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		server.AddTool(c.server, server.Tool{Name: "pay", Task: server.TaskRequired}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 			if runs++; runs > 3 {
 				return "", nil
 			}
@@ -712,7 +712,7 @@ func TestFunctionThatCallsAStoppingServer(t *testing.T) {
 			return "", err
 		})
 		id := c.start("pay", `{}`)
-		if task := c.expect(id, mcp.TaskFailed); runs != 1 || !strings.Contains(string(task.Error), "must not run twice") {
+		if task := c.expect(id, mcp.TaskFailed); runs != 1 || !strings.Contains(string(task.Error), "may have been executed: it was interrupted") {
 			t.Errorf("%d runs, the error is %s", runs, task.Error)
 		}
 	})

@@ -20,7 +20,7 @@ func pay() (string, error) {
 
 func Example_task() {
 	s := newServer()
-	server.AddTool(s, server.Tool{Name: "report", Task: server.TaskOptional, TTL: time.Hour},
+	server.AddTool(s, server.Tool{Name: "report", Task: server.TaskOptional, TTL: time.Hour, MaxRestarts: 3},
 		func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 			paid, err := server.Once(r, "pay", pay)
 			if err != nil {

@@ -34,6 +34,8 @@ const (
 	openTasks = 1000
 	// taskLease is how long a task waits after the end of its replica.
 	taskLease = 5 * time.Second
+	// maxKills is how many kills of replicas one task survives.
+	maxKills = 100
 	// jobTime is how long one run of a job takes.
 	jobTime = time.Second
 )
@@ -55,7 +57,7 @@ func runTaskReplica() error {
 	s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{
 		Store: shared, Logger: slog.New(slog.DiscardHandler), MaxTasks: 2 * openTasks, // half of them for each user
 	})
-	server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired, TTL: time.Hour}, job)
+	server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired, TTL: time.Hour, MaxRestarts: maxKills}, job)
 	return streamable.Serve(ctx, "127.0.0.1:0", s, &streamable.ServeOptions{
 		Drain:    drain,
 		OnListen: func(address net.Addr) { fmt.Println(address) },

@@ -8,8 +8,10 @@
 //
 //  1. The record is stored before Create returns.
 //  2. A task has one outcome. The record changes by revision, and never after its end.
-//  3. A job whose worker has died is delivered again when its lease ends. The call then begins again,
-//     with the values that earlier runs have saved, unless its task has NoRestart.
+//  3. A run records that its function begins before it begins, see [Run.Begin]. A job whose worker has died is
+//     delivered again when its lease ends. If the function had not begun, the call begins again, with the
+//     values that earlier runs have saved. Otherwise it does so only as often as the task allows, and then
+//     fails; the run that is lost may still replace that failure by its outcome.
 //  4. A task exists for its principal only.
 //  5. Arguments, answers and results are sealed before they reach the store. A principal cannot be read
 //     in the store either.

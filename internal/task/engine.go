@@ -48,7 +48,8 @@ type Config struct {
 	// Run runs a call. It returns when ctx ends.
 	Run func(ctx context.Context, run *Run) Outcome
 	// Max is how many tasks run at the same time. This replica accepts at most half as many of one principal
-	// that have not ended, and at least 1, so that others find free workers.
+	// that have not ended, and runs at most half as many of one principal, and at least 1, so that others
+	// find free workers.
 	Max    int
 	Logger *slog.Logger
 }
@@ -163,7 +164,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	now := time.Now()
 	rec := &record{
 		Principal: spec.Principal, Status: mcp.TaskWorking, Created: now, Updated: now,
-		TTL: spec.TTL, NoRestart: spec.NoRestart, Round: 1,
+		TTL: spec.TTL, MaxRestarts: spec.MaxRestarts, Round: 1,
 	}
 	id := rand.Text()
 	if !spec.Executed {
@@ -217,7 +218,7 @@ func (e *Engine) admit(principal, id string, until time.Time) error {
 		tasks = make(map[string]time.Time)
 		e.open[principal] = tasks
 	}
-	limit := max(1, e.config.Max/2)
+	limit := e.share()
 	if len(tasks) >= limit {
 		now := time.Now()
 		maps.DeleteFunc(tasks, func(_ string, until time.Time) bool { return !now.Before(until) })
@@ -228,6 +229,9 @@ func (e *Engine) admit(principal, id string, until time.Time) error {
 	tasks[id] = until
 	return nil
 }
+
+// share is how many of the workers the tasks of one principal may use.
+func (e *Engine) share() int { return max(1, e.config.Max/2) }
 
 // ended stops to count a task.
 func (e *Engine) ended(principal, id string) {
@@ -255,7 +259,7 @@ func (e *Engine) Get(ctx context.Context, id, principal string) (*mcp.Task, erro
 	if err != nil {
 		return nil, err
 	}
-	if rec.isQueued() && time.Since(rec.Updated) > requeueAfter {
+	if rec.isQueued() && rec.HandedBack == 0 && time.Since(rec.Updated) > requeueAfter {
 		if err := e.push(ctx, id, rec.Round); err != nil {
 			return nil, err
 		}

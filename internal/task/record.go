@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -23,6 +26,8 @@ const (
 	chunkSize = 256 << 10
 	// maxPart is the maximum size in bytes of a part: of the call, its state or its result.
 	maxPart = 16 << 20
+	// outcomeRoom is the size in bytes of the room that a run reserves in the store for its outcome.
+	outcomeRoom = maxInline
 	// maxQuestions is the maximum size in bytes of the open questions of a task.
 	maxQuestions = 128 << 10
 	// keptLonger is how much longer than its time to live a record is stored, so that clocks may differ.
@@ -38,21 +43,34 @@ type record struct {
 	Created   time.Time      `json:"created"`
 	Updated   time.Time      `json:"updated"`
 	TTL       time.Duration  `json:"ttl"`
-	NoRestart bool           `json:"noRestart,omitempty"`
 	Cancelled bool           `json:"cancelled,omitempty"` // the client has asked to cancel the task
 
 	// Round counts the jobs of the task from 1: the first run, and one after each answered round of
-	// questions. Started is the last round that a worker has begun, and Attempt the delivery of its job.
-	// An earlier worker of the same round has lost the task.
+	// questions. Started is the last round of which a run has begun. Attempt counts the runs; all but the
+	// last have lost the task.
 	Round   int `json:"round"`
 	Started int `json:"started,omitempty"`
 	Attempt int `json:"attempt,omitempty"`
+
+	// Begun says that the function of the call has begun in this attempt. Of the attempts that have ended
+	// without an outcome, Restarts counts those in which it had begun, Vanished those in which it had not, and
+	// HandedBack those that a worker has ended itself. Lapsed says that the lease of the attempt has ended,
+	// and that it has not reported since. Unknown says that the task has failed because of that: the attempt
+	// may still replace the failure by its outcome.
+	Begun       bool `json:"begun,omitempty"`
+	MaxRestarts int  `json:"maxRestarts,omitempty"`
+	Restarts    int  `json:"restarts,omitempty"`
+	Vanished    int  `json:"vanished,omitempty"`
+	HandedBack  int  `json:"handedBack,omitempty"`
+	Lapsed      bool `json:"lapsed,omitempty"`
+	Unknown     bool `json:"unknown,omitempty"`
 
 	Questions map[string]mcp.InputRequest `json:"questions,omitempty"` // without an answer
 	Answers   map[string]part             `json:"answers,omitempty"`   // for the next run
 	Call      part                        `json:"call"`
 	State     part                        `json:"state"`
 	Result    part                        `json:"result"`
+	Room      part                        `json:"room"` // reserved for the outcome
 	Error     json.RawMessage             `json:"error,omitempty"`
 }
 
@@ -76,10 +94,137 @@ func (r *record) until() time.Time { return r.Created.Add(r.TTL) }
 // isQueued reports whether the task waits for a worker.
 func (r *record) isQueued() bool { return r.Status == mcp.TaskWorking && r.Started < r.Round }
 
-// end ends the task.
+// end ends the task. It keeps what the client may still ask for.
 func (r *record) end(status mcp.TaskStatus, message string) {
 	r.Status, r.Message = status, message
 	r.Questions, r.Answers = nil, nil
+	r.Call, r.State, r.Room = part{}, part{}, part{}
+}
+
+// fail ends the task with an error.
+func (r *record) fail(err *jsonrpc.Error) {
+	r.end(mcp.TaskFailed, err.Message)
+	r.Error = encodeError(err)
+}
+
+// A claim says what a worker does with a job.
+type claim int
+
+const (
+	obsolete claim = iota // nothing: the task has ended, or waits, or has a later job
+	ended                 // nothing: the task has ended now
+	waits                 // later: the last attempt may be alive
+	runs                  // the next attempt is that of the worker
+)
+
+// claim returns what a worker does that has a job of a round, and records it. An attempt whose lease has ended may
+// be alive, since its replica may have been cut off from the store only: the first worker that gets the job
+// again waits. An attempt that has not reported until the job is delivered once more has ended.
+func (r *record) claim(round int) claim {
+	switch {
+	case r.Status != mcp.TaskWorking || r.Round != round:
+		return obsolete
+	case r.Started < round:
+	case !r.Lapsed:
+		r.Lapsed = true
+		return waits
+	default:
+		r.lose()
+		if r.Status.Ended() {
+			return ended
+		}
+	}
+	if r.Cancelled {
+		r.end(mcp.TaskCancelled, cancelledMessage)
+		return ended
+	}
+	r.Started, r.Begun, r.Lapsed = round, false, false
+	r.Attempt++
+	return runs
+}
+
+const (
+	// maxVanished is how many attempts may vanish before the function has begun.
+	maxVanished = 10
+	// maxHandedBack is how often workers may hand back a task.
+	maxHandedBack = 100
+)
+
+// lose records that an attempt has vanished. The task fails if it may not have another one.
+func (r *record) lose() {
+	switch {
+	case r.Begun:
+		r.restart(errServerEnded)
+	case r.Vanished >= maxVanished:
+		r.failUnbegun(errNeverBegun)
+	default:
+		r.Vanished++
+		r.queue()
+	}
+}
+
+// handBack records that a worker ends an attempt without an outcome. begun says whether the function has begun.
+// The task fails if it may not have another one.
+func (r *record) handBack(begun bool) {
+	switch {
+	case begun:
+		r.restart(errInterrupted)
+	case r.HandedBack >= maxHandedBack:
+		r.failUnbegun(errNoReplica)
+	default:
+		r.HandedBack++
+		r.queue()
+	}
+}
+
+// restart makes the function begin again, or fails if it may not.
+func (r *record) restart(reason *jsonrpc.Error) {
+	if r.Restarts >= r.MaxRestarts {
+		r.fail(reason)
+		r.Unknown = true
+		return
+	}
+	r.Restarts++
+	r.queue()
+}
+
+// queue makes the task wait for a worker.
+func (r *record) queue() {
+	r.Started, r.Begun, r.Lapsed, r.Room = r.Round-1, false, false, part{}
+}
+
+// failUnbegun fails because the function has not begun in any attempt since the last questions or restart.
+func (r *record) failUnbegun(reason *jsonrpc.Error) {
+	if r.Round > 1 || r.Restarts > 0 {
+		reason = errServerEnded
+	}
+	r.fail(reason)
+}
+
+// Errors of tasks that have ended without an outcome.
+var (
+	errServerEnded = &jsonrpc.Error{
+		Code:    jsonrpc.InternalError,
+		Message: "the call may have been executed: the server that ran it has ended, or was cut off, before it had stored the outcome; the tool does not run again",
+	}
+	errInterrupted = &jsonrpc.Error{
+		Code:    jsonrpc.InternalError,
+		Message: "the call may have been executed: it was interrupted by the shutdown of a server before it had an outcome; the tool does not run again",
+	}
+	errNeverBegun = &jsonrpc.Error{
+		Code:    jsonrpc.InternalError,
+		Message: "the call was not executed: each server that was about to run it has ended",
+	}
+	errNoReplica = &jsonrpc.Error{
+		Code:    jsonrpc.InternalError,
+		Message: "the call was not executed: no server could run it",
+	}
+)
+
+// parts returns the parts of the record.
+func (r *record) parts() []part {
+	parts := append(make([]part, 0, 4+len(r.Answers)), r.Call, r.State, r.Result, r.Room)
+	return slices.AppendSeq(parts, maps.Values(r.Answers))
 }
 
 func keyOf(id string) string { return keyPrefix + id }
@@ -165,13 +310,15 @@ func (r *records) create(ctx context.Context, id string, rec *record) error {
 const maxConflicts = 100
 
 // update changes a record. change gets the current record, and may be called several times; if it
-// returns false, nothing is written. The result is the record that is stored now.
+// returns false, nothing is written. The result is the record that is stored now. Chunks that it does not name
+// any more are deleted.
 func (r *records) update(ctx context.Context, id string, change func(*record) bool) (*record, error) {
 	for range maxConflicts {
 		rec, revision, err := r.load(ctx, id)
 		if err != nil {
 			return nil, err
 		}
+		before := rec.parts()
 		if !change(rec) {
 			return rec, nil
 		}
@@ -182,6 +329,7 @@ func (r *records) update(ctx context.Context, id string, change func(*record) bo
 		}
 		_, err = r.kv.Update(ctx, keyOf(id), value, revision, ttl)
 		if err == nil {
+			r.dropExcept(ctx, id, before, rec.parts())
 			return rec, nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
@@ -199,17 +347,27 @@ func (r *records) write(ctx context.Context, id, what string, value json.RawMess
 	if len(value) <= maxInline {
 		return part{Inline: value}, nil
 	}
-	p := part{Name: rand.Text()}
+	return r.writeChunks(ctx, id, what, value, until)
+}
+
+// writeChunks stores a part in chunks. After an error, none is stored.
+func (r *records) writeChunks(ctx context.Context, id, what string, value []byte, until time.Time) (p part, err error) {
+	p.Name = rand.Text()
+	defer func() {
+		if err != nil {
+			r.drop(ctx, id, p)
+		}
+	}()
 	for len(value) > 0 {
 		chunk := value[:min(len(value), chunkSize)]
 		value = value[len(chunk):]
 		key := p.key(id, p.Chunks)
 		sealed, err := r.seal(ctx, key, chunk)
 		if err != nil {
-			return part{}, err
+			return p, err
 		}
 		if _, err := r.kv.Create(ctx, key, sealed, time.Until(until)+keptLonger); err != nil {
-			return part{}, fmt.Errorf("storing the %s of the task: %w", what, err)
+			return p, fmt.Errorf("storing the %s of the task: %w", what, err)
 		}
 		p.Chunks++
 	}
@@ -236,9 +394,20 @@ func (r *records) read(ctx context.Context, id string, p *part) (json.RawMessage
 	return value, nil
 }
 
-// drop deletes the chunks of a part that no record names any more. What remains after an error expires.
+// drop deletes the chunks of a part that no record names. What remains after an error expires.
 func (r *records) drop(ctx context.Context, id string, p part) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
+	defer cancel()
 	for i := range p.Chunks {
 		_ = r.kv.Delete(ctx, p.key(id, i), 0)
+	}
+}
+
+// dropExcept deletes the chunks of parts, except of those that are kept.
+func (r *records) dropExcept(ctx context.Context, id string, parts, kept []part) {
+	for _, p := range parts {
+		if p.Chunks > 0 && !slices.ContainsFunc(kept, func(k part) bool { return k.Name == p.Name }) {
+			r.drop(ctx, id, p)
+		}
 	}
 }

@@ -2,9 +2,11 @@ package nats_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/dovetail-go/dovetail/internal/task/tasktest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/store/storetest"
@@ -75,5 +77,14 @@ func TestCluster(t *testing.T) {
 			}
 			return connect(t, members[next%len(members)].url(), &opts)
 		}}
+	})
+}
+
+func TestExecutionsOfTasks(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, server.Options{})
+	prefix := unique()
+	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
+		return connect(t, m.url(), &nats.Options{Limits: limits, Prefix: prefix()})
 	})
 }

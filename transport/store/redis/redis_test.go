@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/dovetail-go/dovetail/internal/task/tasktest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/redis"
 	"github.com/dovetail-go/dovetail/transport/store/storetest"
@@ -132,4 +134,11 @@ func TestOneSubscribedConnection(t *testing.T) {
 	if n := strings.Count(clients, "\n"); n != 1 || !strings.Contains(clients, fmt.Sprintf(" sub=%d ", followers+1)) {
 		t.Errorf("%d connections for %d followers:\n%s", n, followers, clients)
 	}
+}
+
+func TestExecutionsOfTasks(t *testing.T) {
+	s := newServer(t)
+	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
+		return connect(t, s.url(), &redis.Options{Limits: limits, Prefix: strings.ToLower(rand.Text())})
+	})
 }

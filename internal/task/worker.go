@@ -1,0 +1,309 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// minExtend is the shortest time between two extensions of a lease.
+	minExtend = 100 * time.Millisecond
+	// retryExtend is when a lease is extended again after a failure.
+	retryExtend = time.Second
+	// minPatience is how long an attempt whose lease has ended may be silent, at least; see [record.claim].
+	minPatience = 2 * time.Second
+	// retryDelay is when a job is delivered again that was handed back, at first. The delay grows up to
+	// maxRetryDelay. If the workers of a principal are busy, it is busyDelay.
+	retryDelay    = time.Second
+	maxRetryDelay = time.Minute
+	busyDelay     = 2 * time.Second
+	// maxSealed is how often a job is delivered whose record cannot be opened.
+	maxSealed = 100
+	// abandonAfter is how long a function may run after the end of its context. Then its worker goes on
+	// without it.
+	abandonAfter = time.Minute
+	// unlimited is the timeout of a deadline that does not end a run.
+	unlimited = time.Duration(math.MaxInt64)
+)
+
+// pull takes jobs and runs them until the engine stops. Config.Max jobs run at the same time.
+func (e *Engine) pull() {
+	free := make(chan struct{}, e.config.Max)
+	var pause backoff.Backoff
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-e.pulling.Done():
+			return
+		}
+		pulled, err := e.config.Store.Pull(e.pulling, queueName)
+		if err == nil {
+			pause.Reset()
+			e.background.Go(func() {
+				defer func() { <-free }()
+				e.work(pulled)
+			})
+			continue
+		}
+		<-free
+		if e.pulling.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return
+		}
+		e.config.Logger.Warn("tasks cannot be taken from the queue; it is tried again", "error", err)
+		if pause.Wait(e.pulling) != nil {
+			return
+		}
+	}
+}
+
+// work does one job.
+func (e *Engine) work(pulled *store.Job) {
+	var j job
+	if err := json.Unmarshal(pulled.Data, &j); err != nil {
+		e.config.Logger.Error("a job of the queue of tasks is malformed", "error", err)
+		e.ack(pulled)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(e.working)
+	defer cancel(nil)
+	ctx, end := deadline.With(ctx, unlimited, nil) // so that Drain sees whether the call waits for a person
+	defer end()
+	r := &Run{ID: j.ID, engine: e, job: pulled, round: j.Round, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1)}
+	e.register(r) // before the record says that the task runs, so that no cancellation is missed
+	defer e.unregister(r)
+	if !r.begin(ctx) {
+		return
+	}
+	ctx, stop := context.WithDeadlineCause(ctx, r.until, ErrExpired)
+	defer stop()
+	var keeping sync.WaitGroup
+	finished := make(chan struct{})
+	keeping.Go(func() { r.keep(finished) })
+	outcome := r.call(ctx)
+	r.finish(context.Cause(ctx), &outcome)
+	close(finished)
+	keeping.Wait()
+}
+
+// call runs the call.
+func (r *Run) call(ctx context.Context) Outcome {
+	e := r.engine
+	returned := make(chan Outcome, 1)
+	e.background.Go(func() { returned <- e.config.Run(ctx, r) })
+	select {
+	case outcome := <-returned:
+		return outcome
+	case <-ctx.Done():
+	}
+	abandoned := time.NewTimer(abandonAfter)
+	defer abandoned.Stop()
+	select {
+	case outcome := <-returned:
+		return outcome
+	case <-abandoned.C:
+		message := fmt.Sprintf("the call may have been executed: its function still runs %v after its end: %v", abandonAfter, context.Cause(ctx))
+		e.config.Logger.Error("the function of a task does not end with its context", "cause", context.Cause(ctx))
+		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: message}}
+	}
+}
+
+func (e *Engine) register(r *Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running[r] = struct{}{}
+	if e.stopped {
+		deadline.EndPaused(r.ctx, errStopped)
+	}
+}
+
+func (e *Engine) unregister(r *Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.running, r)
+}
+
+func (e *Engine) ack(job *store.Job) {
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	_ = e.config.Store.Ack(ctx, job) // otherwise the job is delivered again, and the record says that it is done
+}
+
+func (e *Engine) nak(job *store.Job, delay time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	_ = e.config.Store.Nak(ctx, job, delay) // otherwise the job is delivered again when its lease ends
+}
+
+// begin claims the job and reads what the call needs. It returns false if there is nothing to run.
+func (r *Run) begin(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
+	defer cancel()
+	e, log := r.engine, r.engine.config.Logger
+	var claimed claim
+	busy := false
+	rec, err := e.update(ctx, r.ID, func(rec *record) bool {
+		if busy = !e.takeShare(r, rec.Principal); busy {
+			return false
+		}
+		claimed = rec.claim(r.round)
+		return claimed != obsolete
+	})
+	sealed := errors.Is(err, errSealed)
+	switch {
+	case errors.Is(err, ErrUnknown) && !sealed:
+		e.ack(r.job)
+	case sealed && r.job.Attempt >= maxSealed:
+		log.Error("a task is given up, since no replica has its key", "error", err)
+		e.ack(r.job)
+	case err != nil:
+		log.Warn("a task cannot begin here; it is tried again", "error", err)
+		e.nak(r.job, delay(r.job.Attempt))
+	case busy:
+		e.nak(r.job, busyDelay)
+	case claimed == waits:
+		e.nak(r.job, max(r.job.HeldFor*2/3, minPatience))
+	case claimed == ended:
+		if rec.Status == mcp.TaskFailed {
+			log.Error("a task has ended without an outcome", "message", rec.Message)
+		}
+		e.changed(ctx, r.ID, rec)
+		e.ack(r.job)
+	case claimed == obsolete:
+		e.ack(r.job)
+	default:
+		r.attempt, r.until = rec.Attempt, rec.until()
+		if err := r.read(ctx, rec); err != nil {
+			log.Warn("a task cannot begin here; it is tried again", "error", err)
+			r.handBack()
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// delay returns when a job is delivered again that was handed back several times.
+func delay(times int) time.Duration { return min(time.Duration(times)*retryDelay, maxRetryDelay) }
+
+// takeShare counts a run among those of a principal. It returns false if they would take more than their share
+// of the workers.
+func (e *Engine) takeShare(r *Run, principal string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	taken := 0
+	for other := range e.running {
+		if other != r && other.counted && other.principal == principal {
+			taken++
+		}
+	}
+	if taken >= e.share() {
+		return false
+	}
+	r.principal, r.counted = principal, true
+	return true
+}
+
+// read reads what the call needs.
+func (r *Run) read(ctx context.Context, rec *record) (err error) {
+	e := r.engine
+	if r.Call, err = e.read(ctx, r.ID, &rec.Call); err != nil {
+		return err
+	}
+	if r.State, err = e.read(ctx, r.ID, &rec.State); err != nil {
+		return err
+	}
+	r.Answers = make(map[string]json.RawMessage, len(rec.Answers))
+	for key, answer := range rec.Answers {
+		if r.Answers[key], err = e.read(ctx, r.ID, &answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handBack records that the run ends without an outcome, and returns the job to the queue.
+func (r *Run) handBack() {
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	e := r.engine
+	r.beginning.Lock()
+	begun := r.begun
+	r.beginning.Unlock()
+	rec, err := r.update(ctx, func(rec *record) { rec.handBack(begun) })
+	switch {
+	case errors.Is(err, errLost): // the job is that of another worker
+	case err != nil:
+		e.config.Logger.Warn("it cannot be stored that a run of a task has ended", "error", err)
+		e.nak(r.job, delay(r.job.Attempt))
+	case rec.Status.Ended():
+		e.config.Logger.Error("a task has ended without an outcome", "message", rec.Message)
+		e.changed(ctx, r.ID, rec)
+		e.ack(r.job)
+	case e.pulling.Err() != nil: // this replica does not take the job again
+		e.nak(r.job, 0)
+	default:
+		e.nak(r.job, delay(rec.HandedBack))
+	}
+}
+
+// keep extends the lease of the job and stores progress until the run has finished.
+func (r *Run) keep(finished <-chan struct{}) {
+	interval := max(r.job.HeldFor/3, minExtend)
+	extend := time.NewTimer(interval)
+	defer extend.Stop()
+	var pause <-chan time.Time // after progress was stored
+	wake := r.wake
+	for {
+		select {
+		case <-extend.C:
+			if r.extend() {
+				extend.Reset(interval)
+			} else {
+				extend.Reset(min(interval, retryExtend))
+			}
+		case <-wake:
+			r.store()
+			wake, pause = nil, time.After(progressInterval)
+		case <-pause:
+			wake, pause = r.wake, nil
+		case <-finished:
+			return
+		}
+	}
+}
+
+// extend extends the lease of the job, and returns false if the store fails. If the lease has ended, the run goes
+// on until another worker begins the task. extend also cancels the run if the task was cancelled, since the
+// message about that may have been lost.
+func (r *Run) extend() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	if err := r.engine.config.Store.Extend(ctx, r.job); err != nil && !errors.Is(err, store.ErrLost) {
+		return false
+	}
+	rec, _, err := r.engine.load(ctx, r.ID)
+	switch {
+	case err != nil:
+		return errors.Is(err, ErrUnknown)
+	case !r.owns(rec):
+		r.cancel(errLost)
+		return true
+	case rec.Cancelled:
+		r.cancel(ErrCancelled)
+	}
+	if rec.Lapsed {
+		_, err = r.update(ctx, func(rec *record) { rec.Lapsed = false })
+	}
+	return err == nil || errors.Is(err, errLost)
+}

@@ -1,0 +1,185 @@
+package server_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// A function runs again after its server has ended as often as the tool says. The table crosses what the tool says
+// with its annotations.
+func TestRestartsOfTools(t *testing.T) {
+	yes, no := new(true), new(false)
+	readOnly, idempotent := &mcp.ToolAnnotations{ReadOnlyHint: yes}, &mcp.ToolAnnotations{IdempotentHint: yes}
+	neither := &mcp.ToolAnnotations{ReadOnlyHint: no, IdempotentHint: no}
+	for name, test := range map[string]struct {
+		annotations *mcp.ToolAnnotations
+		maxRestarts int
+		want        int // restarts
+	}{
+		"by default":              {nil, 0, 0},
+		"neither":                 {neither, 0, 0},
+		"read-only":               {readOnly, 0, 3},
+		"idempotent":              {idempotent, 0, 3},
+		"once":                    {nil, 1, 1},
+		"read-only, once":         {readOnly, 1, 1},
+		"never":                   {nil, -1, 0},
+		"idempotent, but never":   {idempotent, -1, 0},
+		"neither, but five times": {neither, 5, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, runs := newStore(t), 0
+				start := func() *taskClient {
+					s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
+					tool := server.Tool{Name: "job", Task: server.TaskRequired, Annotations: test.annotations, MaxRestarts: test.maxRestarts}
+					server.AddTool(s, tool, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+						runs++
+						<-ctx.Done()
+						return "", ctx.Err()
+					})
+					return newTaskClient(t, s, taskOptions())
+				}
+				stop := func(c *taskClient) {
+					c.session.Close()
+					ended, cancel := context.WithCancel(context.Background())
+					cancel()
+					_ = c.server.Shutdown(ended) // it says that the task was interrupted
+				}
+				c := start()
+				id := c.start("job", `{}`)
+				for range 10 {
+					synctest.Wait()
+					stop(c)
+					c = start()
+				}
+				defer stop(c)
+				failed := c.expect(id, mcp.TaskFailed)
+				if runs != 1+test.want || !strings.Contains(string(failed.Error), "may have been executed") {
+					t.Errorf("the function has run %d times, want %d; the error is %s", runs, 1+test.want, failed.Error)
+				}
+			})
+		})
+	}
+}
+
+// A value of Once that finds no room in the store ends its task: the side effect, which has happened, is not
+// repeated.
+func TestOnceWithoutRoom(t *testing.T) {
+	for name, test := range map[string]struct {
+		size int
+		said string // the first digits of it
+	}{"too large for a task": {17 << 20, "178258"}, "too large for the store": {12 << 20, "125829"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, err := store.NewMemory(&store.MemoryOptions{Bytes: 10 << 20})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer shared.Close()
+				s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
+				effects, reached := 0, false
+				server.AddTool(s, server.Tool{Name: "pay", Task: server.TaskRequired, MaxRestarts: 3}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+					if _, err := server.Once(r, "paid", func() (string, error) {
+						effects++
+						return strings.Repeat("x", test.size), nil
+					}); err != nil {
+						return "", err
+					}
+					reached = reached || ctx.Err() == nil
+					return "", ctx.Err()
+				})
+				c := newTaskClient(t, s, taskOptions())
+				defer func() {
+					c.session.Close()
+					if err := s.Shutdown(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}()
+				id := c.start("pay", `{}`)
+				<-time.After(time.Hour)
+				failed := c.expect(id, mcp.TaskFailed)
+				if effects != 1 || reached {
+					t.Errorf("the side effect has happened %d times; what follows was reached: %t", effects, reached)
+				}
+				if message := string(failed.Error); !strings.Contains(message, "may have been executed") || !strings.Contains(message, test.said) {
+					t.Errorf("the error is %s", message)
+				}
+			})
+		})
+	}
+}
+
+// During an update, a replica that does not have the tool of a task hands the task back, and one that has it runs
+// the call.
+func TestReplicaWithoutTheTool(t *testing.T) {
+	for name, arrives := range map[string]bool{"another replica has it": true, "no replica has it": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, runs := newStore(t), 0
+				approved := false
+				asks := mcp.Guard{Name: "asks", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
+					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+						if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+							return nil, err
+						}
+						if approved {
+							return next(ctx, call)
+						}
+						defer deadline.Pause(ctx)()
+						<-ctx.Done()
+						return nil, context.Cause(ctx)
+					}
+				}}
+				start := func(tools ...string) *taskClient {
+					s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
+					for _, name := range tools {
+						server.AddTool(s, server.Tool{Name: name, Guards: []mcp.Guard{asks}}, func(context.Context, *server.Request, struct{}) (string, error) {
+							runs++
+							return "done", nil
+						})
+					}
+					if err := s.Start(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					return newTaskClient(t, s, taskOptions())
+				}
+				stop := func(c *taskClient) {
+					c.session.Close()
+					if err := c.server.Shutdown(context.Background()); err != nil {
+						t.Error(err)
+					}
+				}
+				creator := start("old", "new")
+				id := creator.start("new", `{}`)
+				old := start("old")
+				defer stop(old)
+				stop(creator) // before the function has begun
+				approved = true
+				<-time.After(time.Minute)
+				old.expect(id, mcp.TaskWorking)
+				if !arrives {
+					<-time.After(2 * time.Hour)
+					if failed := old.expect(id, mcp.TaskFailed); !strings.Contains(string(failed.Error), "was not executed") {
+						t.Errorf("the error is %s", failed.Error)
+					}
+					return
+				}
+				updated := start("old", "new")
+				defer stop(updated)
+				<-time.After(10 * time.Minute)
+				updated.expect(id, mcp.TaskCompleted)
+				if runs != 1 {
+					t.Errorf("the function has run %d times", runs)
+				}
+			})
+		})
+	}
+}
