@@ -99,9 +99,12 @@ func scenarios() []scenario {
 	}
 	// worksOn goes on after the failure.
 	worksOn := func(mode failure, outcome task.Outcome) func(ctx context.Context, f *failing, run *task.Run) task.Outcome {
-		return func(_ context.Context, f *failing, _ *task.Run) task.Outcome {
+		return func(ctx context.Context, f *failing, _ *task.Run) task.Outcome {
 			f.failFor(mode, 6)
-			<-time.After(9 * f.lease)
+			select {
+			case <-time.After(7 * f.lease):
+			case <-ctx.Done():
+			}
 			return outcome
 		}
 	}
@@ -215,7 +218,7 @@ func (s *scenario) run(t *testing.T, lease time.Duration, shared store.Store) {
 		}
 		<-time.After(lease / 20)
 	}
-	<-time.After(6 * lease) // nothing may run, or change, now
+	<-time.After(8 * lease) // nothing may run, or change, now
 	if got, err := reader.Get(t.Context(), created.TaskID, ""); err != nil || got.Status != s.status {
 		t.Errorf("in the end, the task is %+v, %v", got, err)
 	}
