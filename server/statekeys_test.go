@@ -67,12 +67,12 @@ func storedKeys(t testing.TB, kv store.KV) (keys []string) {
 		t.Fatal(err)
 	}
 	var record struct {
-		Secrets []struct{ Secret string }
+		Value []struct{ Secret string }
 	}
 	if err := json.Unmarshal(item.Value, &record); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range record.Secrets {
+	for _, s := range record.Value {
 		keys = append(keys, s.Secret)
 	}
 	return keys
@@ -296,9 +296,9 @@ func TestMalformedStateKeys(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString(make([]byte, token.MinKey))
 	one := fmt.Sprintf(`{"secret":%q,"from":"2026-01-01T00:00:00Z"}`, key)
 	for _, record := range []string{
-		``, `null`, `{}`, `{"version":1,"secrets":[]}`, `{"version":1,"secrets":[{"secret":"","from":"2026-01-01T00:00:00Z"}]}`,
-		`{"version":1,"secrets":[{"secret":"*"}]}`, `{"version":2,"secrets":[` + one + `]}`,
-		`{"version":1,"secrets":[` + strings.Repeat(one+",", token.MaxKeys) + one + `]}`,
+		``, `null`, `{}`, `{"version":1,"value":[]}`, `{"version":1,"value":[{"secret":"","from":"2026-01-01T00:00:00Z"}]}`,
+		`{"version":1,"value":[{"secret":"*"}]}`, `{"version":2,"value":[` + one + `]}`,
+		`{"version":1,"value":[` + strings.Repeat(one+",", token.MaxKeys) + one + `]}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			shared := newStore(t)

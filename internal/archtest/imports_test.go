@@ -95,7 +95,7 @@ internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-internal/state:           transport/store internal/token
+internal/state:           transport/store internal/backoff internal/token
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/token testing
 server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token internal/unasked internal/uritemplate internal/webhook
@@ -117,7 +117,7 @@ server/describe:          mcp server internal/jsonscan internal/netguard net/htt
 server/resources:         mcp server internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/skills:            mcp server internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec
-server/webhook:           transport/store internal/backoff internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
+server/webhook:           transport/store internal/backoff internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
 

@@ -1,2 +1,3 @@
-// Package state seals what outlives a request with secrets that replicas share in a store.
+// Package state keeps what replicas share in a store: sealed records, and the keys that seal them and what outlives a
+// request.
 package state

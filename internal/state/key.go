@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,8 +30,6 @@ const (
 	readInterval = time.Second
 	// readTimeout bounds reading and changing the secrets.
 	readTimeout = 2 * time.Second
-	// keyVersion is the version of the record's format.
-	keyVersion = 1
 )
 
 // ErrNoKey says that the secrets of a [Key] cannot be read from the store, and that no known one suffices. It wraps the
@@ -44,8 +41,8 @@ var ErrNoKey = errors.New("state: the key cannot be read from the store")
 // secrets that the replica knows, it adds them again beside those of other replicas. While the store cannot be reached, the
 // known secrets are used. A Key may be used concurrently.
 type Key struct {
-	kv     store.KV // nil for a key that does not change
-	name   string
+	name   string // "" for a key that does not change
+	stored Records[[]secret]
 	life   time.Duration
 	logger *slog.Logger
 	known  atomic.Pointer[secrets] // nil before the first time
@@ -67,7 +64,7 @@ func FixedKey(ring *token.Ring) *Key {
 // seals, and an earlier one is removed when all that it has sealed is invalid. If life is 0, the first secret seals for
 // ever.
 func SharedKey(kv store.KV, name string, life time.Duration, logger *slog.Logger) *Key {
-	return &Key{kv: kv, name: name, life: life, logger: logger, mutex: make(chan struct{}, 1)}
+	return &Key{name: name, stored: NewRecords[[]secret](kv, nil), life: life, logger: logger, mutex: make(chan struct{}, 1)}
 }
 
 // Seal is [token.Ring.Seal]. The error may also be [ErrNoKey], or that of ctx.
@@ -119,7 +116,7 @@ func (k *Key) open(ctx context.Context, open func(*token.Ring) ([]byte, error)) 
 		return nil, err
 	}
 	plaintext, err := open(set.rings[0])
-	if k.kv == nil || !errors.Is(err, token.ErrForged) {
+	if k.name == "" || !errors.Is(err, token.ErrForged) {
 		return plaintext, err
 	}
 	if err := k.lock(ctx); err != nil {
@@ -156,7 +153,7 @@ func (k *Key) current(ctx context.Context) (*secrets, error) {
 		}
 		return k.read(ctx)
 	}
-	if k.kv == nil || time.Since(set.read) < secretsAge {
+	if k.name == "" || time.Since(set.read) < secretsAge {
 		return set, nil
 	}
 	select {
@@ -205,57 +202,38 @@ func (k *Key) read(ctx context.Context) (*secrets, error) {
 	return set, nil
 }
 
-// maxConflicts is how often a change is tried again because another one came first.
-const maxConflicts = 8
-
 // load reads the secrets, and changes those in the store if that is necessary.
 func (k *Key) load(ctx context.Context) (*secrets, error) {
-	for range maxConflicts {
-		item, err := k.kv.Get(ctx, k.name)
-		lost := errors.Is(err, store.ErrNotFound)
-		if err != nil && !lost {
-			return nil, err
-		}
-		stored := new(secrets)
-		if !lost {
-			if stored, err = decodeSecrets(item.Value); err != nil {
-				return nil, err
-			}
+	var kept []secret // nil until the record was read
+	rec, err := k.stored.Put(ctx, k.name, func(rec *Record[[]secret]) error {
+		if _, err := deriveSecrets(rec.Value); rec.Stored() && err != nil {
+			return fmt.Errorf("the record has invalid secrets: %w", err)
 		}
 		now := time.Now()
-		kept := k.needed(stored.Secrets, now)
+		kept = k.needed(rec.Value, now)
 		wanted := k.rotated(kept, now)
-		if slices.EqualFunc(wanted, stored.Secrets, secret.equal) {
-			return stored, nil
+		if slices.EqualFunc(wanted, rec.Value, secret.equal) {
+			return ErrUnchanged
 		}
-		next, err := deriveSecrets(wanted)
-		if err != nil {
-			return nil, err
-		}
-		if lost {
-			_, err = k.kv.Create(ctx, k.name, next.encode(), 0)
-		} else {
-			_, err = k.kv.Update(ctx, k.name, next.encode(), item.Revision, 0)
-		}
-		switch {
-		case err == nil:
-			return next, nil
-		case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrConflict):
-		case len(kept) == 0:
-			return nil, err
-		default: // without a new secret, which others do not know
-			k.logger.Warn("a key cannot be changed in the store", "key", k.name, "error", err)
-			return deriveSecrets(kept)
-		}
+		rec.Value = wanted
+		return nil
+	})
+	switch {
+	case err == nil:
+		return deriveSecrets(rec.Value)
+	case len(kept) == 0:
+		return nil, err
+	default: // without a new secret, which others do not know
+		k.logger.Warn("a key cannot be changed in the store", "key", k.name, "error", err)
+		return deriveSecrets(kept)
 	}
-	return nil, errors.New("the key is changed too often")
 }
 
 // needed returns the secrets of the store and those that it has lost, without those that nothing valid needs.
 func (k *Key) needed(stored []secret, now time.Time) []secret {
 	all := slices.Clone(stored)
 	if known := k.known.Load(); known != nil {
-		for _, s := range known.Secrets {
+		for _, s := range known.list {
 			if !slices.ContainsFunc(all, s.equal) {
 				all = append(all, s)
 			}
@@ -281,11 +259,9 @@ func (k *Key) rotated(kept []secret, now time.Time) []secret {
 	return append(kept[max(0, len(kept)+1-token.MaxKeys):len(kept):len(kept)], newSecret(now.Add(rotationDelay)))
 }
 
-// secrets are the content of the record, and what is derived from it. They are immutable.
+// secrets are what a record has, and what is derived from it. They are immutable.
 type secrets struct {
-	Version int      `json:"version"`
-	Secrets []secret `json:"secrets"` // oldest first
-
+	list  []secret      // oldest first
 	rings []*token.Ring // each seals with the secret of the same index; all secrets open
 	read  time.Time
 }
@@ -304,31 +280,12 @@ func newSecret(from time.Time) secret {
 
 func (s secret) equal(other secret) bool { return bytes.Equal(s.Secret, other.Secret) }
 
-func (s *secrets) encode() []byte {
-	data, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // only for a year that has no RFC 3339 form
-	}
-	return data
-}
-
-func decodeSecrets(data []byte) (*secrets, error) {
-	s := new(secrets)
-	err := json.Unmarshal(data, s)
-	switch {
-	case err != nil:
-		return nil, errors.New("it is not the JSON of a key") // the text of err may contain a part of a secret
-	case s.Version != keyVersion:
-		return nil, fmt.Errorf("its format has version %d, expected %d", s.Version, keyVersion)
-	case len(s.Secrets) == 0:
-		return nil, errors.New("it has no secrets")
-	}
-	return deriveSecrets(s.Secrets)
-}
-
 // deriveSecrets returns secrets with their rings.
 func deriveSecrets(list []secret) (*secrets, error) {
-	s := &secrets{Version: keyVersion, Secrets: list}
+	if len(list) == 0 {
+		return nil, errors.New("there are no secrets")
+	}
+	s := &secrets{list: list}
 	for i := range list {
 		keys := [][]byte{list[i].Secret}
 		for j, other := range list {
@@ -347,8 +304,8 @@ func deriveSecrets(list []secret) (*secrets, error) {
 
 // sealing returns the ring of the newest secret that may seal at a time.
 func (s *secrets) sealing(now time.Time) *token.Ring {
-	for i := len(s.Secrets) - 1; i > 0; i-- {
-		if !now.Before(s.Secrets[i].From) {
+	for i := len(s.list) - 1; i > 0; i-- {
+		if !now.Before(s.list[i].From) {
 			return s.rings[i]
 		}
 	}

@@ -80,7 +80,7 @@ type watcher struct{ notify func() }
 // New returns an engine. [Engine.Stop] must be called.
 func New(config Config) *Engine {
 	e := &Engine{
-		records: records{config.Store, config.Key}, config: config, replica: rand.Text(),
+		records: newRecords(config.Store, config.Key), config: config, replica: rand.Text(),
 		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
 	}
 	e.pulling, e.stopPull = context.WithCancel(context.Background())
@@ -245,7 +245,7 @@ func (e *Engine) ended(principal, id string) {
 
 // loadOwn loads a record for its principal.
 func (e *Engine) loadOwn(ctx context.Context, id, principal string) (*record, error) {
-	rec, _, err := e.load(ctx, id)
+	rec, err := e.load(ctx, id)
 	if err == nil && rec.Principal != principal {
 		return nil, ErrUnknown
 	}
@@ -404,7 +404,7 @@ func (e *Engine) changed(ctx context.Context, id string, rec *record) {
 	defer cancel()
 	data, err := json.Marshal(m)
 	if err == nil {
-		data, err = e.seal(ctx, subject, data)
+		data, err = e.key.SealBytes(ctx, data, token.Binding("task", subject))
 	}
 	if err == nil {
 		err = e.config.Store.Publish(ctx, subject, data)

@@ -919,11 +919,11 @@ func (r *rig) reseal(id string, ring *token.Ring) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	record, err := ring.OpenBytes(item.Value, token.Binding("task", key))
+	record, err := ring.OpenBytes(item.Value, token.Binding("record", key))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := r.memory.Update(r.t.Context(), key, r.ring.SealBytes(record, token.Binding("task", key)), item.Revision, time.Hour); err != nil {
+	if _, err := r.memory.Update(r.t.Context(), key, r.ring.SealBytes(record, token.Binding("record", key)), item.Revision, time.Hour); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@ const (
 	outcomeRoom = maxInline
 	// maxQuestions is the maximum size in bytes of the open questions of a task.
 	maxQuestions = 128 << 10
-	// keptLonger is how much longer than its time to live a record is stored, so that clocks may differ.
+	// keptLonger is how much longer than its task a chunk is stored, so that clocks may differ.
 	keptLonger = time.Minute
 )
 
@@ -239,104 +239,67 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("the %s of the task has %d bytes, at most %d can be stored", e.Part, e.Size, e.Max)
 }
 
-// records reads and writes records.
+// records reads and writes records and their parts.
 type records struct {
+	state.Records[record]
 	kv  store.KV
 	key *state.Key
 }
 
-// seal seals a value that is stored under a key.
-func (r *records) seal(ctx context.Context, key string, value []byte) ([]byte, error) {
-	return r.key.SealBytes(ctx, value, token.Binding("task", key))
-}
-
-func (r *records) get(ctx context.Context, key string) ([]byte, uint64, error) {
-	item, err := r.kv.Get(ctx, key)
-	if err != nil {
-		return nil, 0, err
-	}
-	value, err := r.key.OpenBytes(ctx, item.Value, token.Binding("task", key))
-	return value, item.Revision, err
+func newRecords(kv store.KV, key *state.Key) records {
+	return records{state.NewRecords[record](kv, key), kv, key}
 }
 
 // errSealed means that another replica has sealed the record with a key that this server does not have.
 var errSealed = fmt.Errorf("%w: its record cannot be opened with the keys of this server", ErrUnknown)
 
-// load returns a record and its revision. The error is [ErrUnknown] if there is no record with the id, and
-// errSealed if it cannot be opened.
-func (r *records) load(ctx context.Context, id string) (*record, uint64, error) {
-	if store.CheckName(id) != nil {
-		return nil, 0, ErrUnknown
-	}
-	value, revision, err := r.get(ctx, keyOf(id))
+// errorOf returns the error of an operation with a record: [ErrUnknown], errSealed, or that of the store.
+func errorOf(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, 0, ErrUnknown
+		return ErrUnknown
 	case errors.Is(err, token.ErrForged):
-		return nil, 0, errSealed
-	case err != nil:
-		return nil, 0, err
+		return errSealed
 	}
-	rec := new(record)
-	if err := json.Unmarshal(value, rec); err != nil {
-		return nil, 0, fmt.Errorf("the record of a task is malformed: %w", err)
-	}
-	if !time.Now().Before(rec.until()) {
-		return nil, 0, ErrUnknown
-	}
-	return rec, revision, nil
-}
-
-// encode returns a sealed record and its remaining time to live.
-func (r *records) encode(ctx context.Context, id string, rec *record) ([]byte, time.Duration, error) {
-	value, err := json.Marshal(rec)
-	if err != nil {
-		return nil, 0, err
-	}
-	sealed, err := r.seal(ctx, keyOf(id), value)
-	return sealed, time.Until(rec.until()) + keptLonger, err
-}
-
-func (r *records) create(ctx context.Context, id string, rec *record) error {
-	value, ttl, err := r.encode(ctx, id, rec)
-	if err != nil {
-		return err
-	}
-	_, err = r.kv.Create(ctx, keyOf(id), value, ttl)
 	return err
 }
 
-// maxConflicts is how often one change is tried again because another one came first.
-const maxConflicts = 100
+func (r *records) load(ctx context.Context, id string) (*record, error) {
+	if store.CheckName(id) != nil {
+		return nil, ErrUnknown
+	}
+	stored, err := r.Load(ctx, keyOf(id))
+	if err != nil {
+		return nil, errorOf(err)
+	}
+	return &stored.Value, nil
+}
+
+func (r *records) create(ctx context.Context, id string, rec *record) error {
+	_, err := r.Create(ctx, keyOf(id), *rec, rec.until())
+	return err
+}
 
 // update changes a record. change gets the current record, and may be called several times; if it
 // returns false, nothing is written. The result is the record that is stored now. Chunks that it does not name
 // any more are deleted.
 func (r *records) update(ctx context.Context, id string, change func(*record) bool) (*record, error) {
-	for range maxConflicts {
-		rec, revision, err := r.load(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		before := rec.parts()
+	var before []part
+	stored, err := r.Update(ctx, keyOf(id), func(stored *state.Record[record]) error {
+		rec := &stored.Value
+		before = rec.parts()
 		if !change(rec) {
-			return rec, nil
+			before = nil
+			return state.ErrUnchanged
 		}
 		rec.Updated = time.Now()
-		value, ttl, err := r.encode(ctx, id, rec)
-		if err != nil {
-			return nil, err
-		}
-		_, err = r.kv.Update(ctx, keyOf(id), value, revision, ttl)
-		if err == nil {
-			r.dropExcept(ctx, id, before, rec.parts())
-			return rec, nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return nil, err
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, errorOf(err)
 	}
-	return nil, errors.New("the task is changed too often")
+	r.dropExcept(ctx, id, before, stored.Value.parts())
+	return &stored.Value, nil
 }
 
 // write stores a part. what names it in errors.
@@ -362,7 +325,7 @@ func (r *records) writeChunks(ctx context.Context, id, what string, value []byte
 		chunk := value[:min(len(value), chunkSize)]
 		value = value[len(chunk):]
 		key := p.key(id, p.Chunks)
-		sealed, err := r.seal(ctx, key, chunk)
+		sealed, err := r.key.SealBytes(ctx, chunk, token.Binding("task", key))
 		if err != nil {
 			return p, err
 		}
@@ -385,9 +348,14 @@ func (r *records) read(ctx context.Context, id string, p *part) (json.RawMessage
 	}
 	var value []byte
 	for i := range p.Chunks {
-		chunk, _, err := r.get(ctx, p.key(id, i))
+		key := p.key(id, i)
+		item, err := r.kv.Get(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("reading a part of the task: %w", err)
+		}
+		chunk, err := r.key.OpenBytes(ctx, item.Value, token.Binding("task", key))
+		if err != nil {
+			return nil, fmt.Errorf("opening a part of the task: %w", err)
 		}
 		value = append(value, chunk...)
 	}

@@ -292,7 +292,7 @@ func (r *Run) extend() bool {
 	if err := r.engine.config.Store.Extend(ctx, r.job); err != nil && !errors.Is(err, store.ErrLost) {
 		return false
 	}
-	rec, _, err := r.engine.load(ctx, r.ID)
+	rec, err := r.engine.load(ctx, r.ID)
 	switch {
 	case err != nil:
 		return errors.Is(err, ErrUnknown)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -66,12 +67,15 @@ func New(opts *Options) (*Deliverer, error) {
 		}
 		d.store = d.own
 	}
-	d.records.kv = d.store
+	var key *state.Key // nil for the store in memory, which needs none
 	if len(options.Keys) > 0 {
-		if d.records.ring, err = token.NewRing(options.Keys...); err != nil {
+		ring, err := token.NewRing(options.Keys...)
+		if err != nil {
 			return nil, fmt.Errorf("webhook: Options.Keys: %w", err)
 		}
+		key = state.FixedKey(ring)
 	}
+	d.records = newRecords(d.store, key)
 	d.guard = netguard.New(&netguard.Options{
 		AllowLoopback: options.AllowLoopback, Allow: options.Allow, Resolver: options.Resolver, TLS: options.TLS,
 		Timeout: options.Timeout, KeepAlive: keepAlive,
@@ -149,7 +153,7 @@ func (d *Deliverer) Wake(ctx context.Context, event string, match func(*webhook.
 // wake adds a job for a subscription, unless there is one that has not begun to read.
 func (d *Deliverer) wake(ctx context.Context, sub *webhook.Subscription) error {
 	push := ""
-	found, err := d.records.changeState(ctx, sub.ID, sub.Expires, func(st *state) (err error) {
+	found, err := d.records.changeProgress(ctx, sub.ID, sub.Expires, func(st *progress) (err error) {
 		push, err = st.wake(time.Now())
 		return err
 	})
@@ -174,16 +178,16 @@ func (d *Deliverer) push(ctx context.Context, id, job string) error {
 }
 
 // wake records that there may be new events. It returns the id of a job to add to the queue, or
-// [errUnchanged], or both.
-func (s *state) wake(now time.Time) (job string, err error) {
+// [state.ErrUnchanged], or both.
+func (s *progress) wake(now time.Time) (job string, err error) {
 	lost := s.Job != "" && now.After(s.Due)
 	switch {
 	case !s.Suspended.IsZero():
-		return "", errUnchanged
+		return "", state.ErrUnchanged
 	case s.Job == "" || lost:
 	case s.Run != "":
 		if s.Again {
-			return "", errUnchanged
+			return "", state.ErrUnchanged
 		}
 		s.Again = true
 		return "", nil
@@ -191,7 +195,7 @@ func (s *state) wake(now time.Time) (job string, err error) {
 		if now.After(s.Due.Add(pushAgain - queuedDue)) {
 			job = s.Job
 		}
-		return job, errUnchanged // the job will run, or waits for the next attempt
+		return job, state.ErrUnchanged // the job will run, or waits for the next attempt
 	}
 	s.Job, s.Run, s.Again = rand.Text(), "", false
 	s.Due = now.Add(queuedDue)
@@ -242,9 +246,8 @@ func (d *Deliverer) sweep(ctx context.Context) {
 
 // dropDead ends a subscription without expiry that was suspended for a long time.
 func (d *Deliverer) dropDead(ctx context.Context, sub *webhook.Subscription) error {
-	st := &state{}
-	revision, err := d.records.get(ctx, stateKey(sub.ID), st)
-	if err != nil || revision == 0 || st.Suspended.IsZero() || time.Since(st.Suspended) < dropAfter {
+	rec, err := d.records.progress(ctx, sub.ID)
+	if err != nil || rec == nil || rec.Value.Suspended.IsZero() || time.Since(rec.Value.Suspended) < dropAfter {
 		return err
 	}
 	return d.Terminate(ctx, sub.ID, json.RawMessage(`{"code":-32027,"message":"The callback endpoint accepts no deliveries"}`))
@@ -254,30 +257,21 @@ func (d *Deliverer) dropDead(ctx context.Context, sub *webhook.Subscription) err
 func (d *Deliverer) watch(ctx context.Context) {
 	pause := backoff.Backoff{}
 	for ctx.Err() == nil {
-		for item, err := range d.store.Watch(ctx, subscriptionsPrefix) {
+		for change, err := range d.records.subscriptions.Watch(ctx, subscriptionsPrefix) {
 			if err != nil {
 				if ctx.Err() == nil {
 					d.options.Logger.Error("subscriptions cannot be read from the store", "error", err)
 				}
-				break
+				continue
 			}
 			pause.Reset()
-			d.observe(item)
+			id := change.Key[min(len(change.Key), len(subscriptionsPrefix)+1):]
+			if change.Record == nil {
+				d.index.remove(id)
+			} else {
+				d.index.add(&change.Record.Value.Subscription)
+			}
 		}
 		_ = pause.Wait(ctx) // the loop ends with ctx
 	}
-}
-
-func (d *Deliverer) observe(item store.Item) {
-	id := item.Key[min(len(item.Key), len(subscriptionsPrefix)+1):]
-	if item.Deleted {
-		d.index.remove(id)
-		return
-	}
-	sub := &subscription{}
-	if err := d.records.decode(item.Key, item.Value, sub); err != nil {
-		d.options.Logger.Error("a subscription cannot be read", "subscription", id, "error", err)
-		return
-	}
-	d.index.add(&sub.Subscription)
 }

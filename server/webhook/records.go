@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -55,9 +54,9 @@ func (s *subscription) secrets(now time.Time) ([]webhook.Secret, error) {
 	return list, nil
 }
 
-// A state says how far the deliveries of a subscription are. It is changed only by comparing its
+// A progress says how far the deliveries of a subscription are. It is changed only by comparing its
 // revision, so of two workers with the same subscription one learns that it has lost.
-type state struct {
+type progress struct {
 	Position string `json:"position"`
 	// Message is a control body that is delivered before the events after Position.
 	Message *message `json:"message,omitempty"`
@@ -95,7 +94,7 @@ type message struct {
 	Body json.RawMessage `json:"body"`
 }
 
-func (s *state) status() *webhook.Status {
+func (s *progress) status() *webhook.Status {
 	status := &webhook.Status{Active: s.Suspended.IsZero()}
 	if !s.LastDelivery.IsZero() {
 		status.LastDeliveryAt = &s.LastDelivery
@@ -107,7 +106,7 @@ func (s *state) status() *webhook.Status {
 }
 
 // resume ends a suspension, which does not count toward the retry window.
-func (s *state) resume(now time.Time) {
+func (s *progress) resume(now time.Time) {
 	if s.Suspended.IsZero() {
 		return
 	}
@@ -117,104 +116,46 @@ func (s *state) resume(now time.Time) {
 	s.Suspended, s.FailedSince, s.Failures = time.Time{}, time.Time{}, 0
 }
 
-// records reads and writes sealed records.
+// records are what the deliverers of all replicas share.
 type records struct {
-	kv   store.KV
-	ring *token.Ring // nil if records are not sealed
+	subscriptions state.Records[subscription]
+	states        state.Records[progress]
+	verified      state.Records[verification]
 }
 
-func (r records) encode(key string, value any) ([]byte, error) {
-	data, err := json.Marshal(value)
-	if err != nil || r.ring == nil {
-		return data, err
+func newRecords(kv store.KV, key *state.Key) records {
+	return records{
+		state.NewRecords[subscription](kv, key), state.NewRecords[progress](kv, key), state.NewRecords[verification](kv, key),
 	}
-	return r.ring.SealBytes(data, token.Binding("webhook", key)), nil
 }
 
-func (r records) decode(key string, data []byte, value any) error {
-	if r.ring != nil {
-		opened, err := r.ring.OpenBytes(data, token.Binding("webhook", key))
-		if err != nil {
-			return fmt.Errorf("webhook: %s cannot be decrypted: %w", key, err)
-		}
-		data = opened
-	}
-	if err := json.Unmarshal(data, value); err != nil {
-		return fmt.Errorf("webhook: %s is malformed", key) // the text of err may contain a part of a secret
-	}
-	return nil
-}
-
-// get reads a record. A record that does not exist has revision 0.
-func (r records) get(ctx context.Context, key string, value any) (revision uint64, err error) {
-	item, err := r.kv.Get(ctx, key)
+// found returns a record, or nil if there is none.
+func found[T any](rec *state.Record[T], err error) (*state.Record[T], error) {
 	if errors.Is(err, store.ErrNotFound) {
-		return 0, nil
+		return nil, nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("webhook: reading %s: %w", key, err)
-	}
-	return item.Revision, r.decode(key, item.Value, value)
+	return rec, err
 }
 
-// put writes a record that has a revision; 0 means that it does not exist. The error is
-// store.ErrConflict if that is no longer so.
-func (r records) put(ctx context.Context, key string, value any, revision uint64, ttl time.Duration) (uint64, error) {
-	data, err := r.encode(key, value)
-	if err != nil {
-		return 0, err
-	}
-	if revision == 0 {
-		revision, err = r.kv.Create(ctx, key, data, ttl)
-		if errors.Is(err, store.ErrExists) {
-			err = store.ErrConflict
-		}
-	} else {
-		revision, err = r.kv.Update(ctx, key, data, revision, ttl)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("webhook: writing %s: %w", key, err)
-	}
-	return revision, nil
+// subscription returns a subscription, or nil if there is none.
+func (r *records) subscription(ctx context.Context, id string) (*state.Record[subscription], error) {
+	return found(r.subscriptions.Load(ctx, subscriptionKey(id)))
 }
 
-// stateTTL returns the time to live of the state of a subscription. It is longer than that of the
-// subscription: a state without a subscription does no harm.
-func stateTTL(expires, now time.Time) time.Duration {
-	if expires.IsZero() {
-		return 0
-	}
-	return max(expires.Sub(now), 0) + time.Hour
+// progress returns how far the deliveries of a subscription are, or nil.
+func (r *records) progress(ctx context.Context, id string) (*state.Record[progress], error) {
+	return found(r.states.Load(ctx, stateKey(id)))
 }
 
-// maxConflicts is how often a record may be changed by others at the same time.
-const maxConflicts = 100
-
-var (
-	errUnchanged = errors.New("webhook: nothing to change") // of a change of changeState
-	errConflicts = errors.New("webhook: a record is changed too often")
-)
-
-// changeState changes the state of a subscription. The change may be called again with a newer
-// state. If it returns [errUnchanged], nothing is written. There is no error if the state does not
-// exist: found is false, and change is not called.
-func (r records) changeState(ctx context.Context, id string, expires time.Time, change func(*state) error) (found bool, err error) {
-	for range maxConflicts {
-		st := &state{}
-		revision, err := r.get(ctx, stateKey(id), st)
-		if err != nil || revision == 0 {
-			return false, err
-		}
-		if err := change(st); err != nil {
-			if errors.Is(err, errUnchanged) {
-				err = nil
-			}
-			return true, err
-		}
-		_, err = r.put(ctx, stateKey(id), st, revision, stateTTL(expires, time.Now()))
-		if !errors.Is(err, store.ErrConflict) {
-			return true, err
-		}
+// changeProgress changes the progress of a subscription. The change may be called again with a newer one. If it
+// returns [state.ErrUnchanged], nothing is written. found is false if there is none; change is not called then.
+func (r *records) changeProgress(ctx context.Context, id string, expires time.Time, change func(*progress) error) (found bool, err error) {
+	_, err = r.states.Update(ctx, stateKey(id), func(rec *state.Record[progress]) error {
+		rec.Until = expires
+		return change(&rec.Value)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
 	}
-	return true, errConflicts
+	return true, err
 }

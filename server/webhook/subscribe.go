@@ -11,9 +11,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
-	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 const (
@@ -40,12 +40,11 @@ func (d *Deliverer) Subscribe(ctx context.Context, r webhook.Request) (webhook.G
 		Subscription: webhook.Subscription{ID: r.ID(), Key: r.Key, Expires: d.expiry(&r, now)},
 		Secret:       r.Secret,
 	}
-	existing := &subscription{}
-	revision, err := d.records.get(ctx, subscriptionKey(requested.ID), existing)
+	existing, err := d.records.subscription(ctx, requested.ID)
 	if err != nil {
 		return webhook.Grant{}, err
 	}
-	live := revision != 0 && !existing.expired(now)
+	live := existing != nil
 	if !live {
 		if err := d.checkLimits(r.Principal, now); err != nil {
 			return webhook.Grant{}, err
@@ -58,14 +57,14 @@ func (d *Deliverer) Subscribe(ctx context.Context, r webhook.Request) (webhook.G
 	grant := webhook.Grant{ID: requested.ID, Expires: requested.Expires}
 	push := ""
 	if live {
-		live, push, err = d.refreshState(ctx, requested, &grant)
+		live, push, err = d.refreshProgress(ctx, requested, &grant)
 		if err != nil {
 			return webhook.Grant{}, err
 		}
 	}
 	if !live {
 		grant.Created = true
-		if grant.Position, push, err = d.beginState(ctx, requested, r.Start); err != nil {
+		if grant.Position, push, err = d.beginProgress(ctx, requested, r.Start); err != nil {
 			return webhook.Grant{}, err
 		}
 	}
@@ -123,19 +122,19 @@ func (d *Deliverer) checkLimits(principal string, now time.Time) error {
 	return nil
 }
 
-// refreshState ends a suspension. found is false if the state does not exist or has ended, so the
+// refreshProgress ends a suspension. found is false if the progress does not exist or has ended, so the
 // subscription begins again.
-func (d *Deliverer) refreshState(ctx context.Context, sub *subscription, grant *webhook.Grant) (found bool, push string, err error) {
-	exists, err := d.records.changeState(ctx, sub.ID, sub.Expires, func(st *state) error {
+func (d *Deliverer) refreshProgress(ctx context.Context, sub *subscription, grant *webhook.Grant) (found bool, push string, err error) {
+	exists, err := d.records.changeProgress(ctx, sub.ID, sub.Expires, func(st *progress) error {
 		if found = !st.Ended; !found {
-			return errUnchanged
+			return state.ErrUnchanged
 		}
 		grant.Status, grant.Position, push = st.status(), st.Position, ""
 		if !st.Suspended.IsZero() {
 			now := time.Now()
 			st.resume(now)
 			var err error
-			if push, err = st.wake(now); err != nil && !errors.Is(err, errUnchanged) {
+			if push, err = st.wake(now); err != nil && !errors.Is(err, state.ErrUnchanged) {
 				return err
 			}
 		}
@@ -144,72 +143,49 @@ func (d *Deliverer) refreshState(ctx context.Context, sub *subscription, grant *
 	return found && exists, push, err
 }
 
-// beginState writes the state of a new subscription, in place of an earlier one.
-func (d *Deliverer) beginState(ctx context.Context, sub *subscription, start func(context.Context, string) (string, error)) (position, push string, err error) {
+// beginProgress writes the progress of a new subscription, in place of an earlier one.
+func (d *Deliverer) beginProgress(ctx context.Context, sub *subscription, start func(context.Context, string) (string, error)) (position, push string, err error) {
 	if position, err = start(ctx, sub.ID); err != nil {
 		return "", "", err
 	}
-	for range maxConflicts {
-		now := time.Now()
-		earlier := &state{}
-		revision, err := d.records.get(ctx, stateKey(sub.ID), earlier)
-		if err != nil {
-			return "", "", err
-		}
-		st := &state{Position: position}
-		if push, err = st.wake(now); err != nil {
-			return "", "", err
-		}
-		_, err = d.records.put(ctx, stateKey(sub.ID), st, revision, stateTTL(sub.Expires, now))
-		if !errors.Is(err, store.ErrConflict) {
-			return position, push, err
-		}
-	}
-	return "", "", errConflicts
+	_, err = d.records.states.Put(ctx, stateKey(sub.ID), func(rec *state.Record[progress]) (err error) {
+		rec.Value, rec.Until = progress{Position: position}, sub.Expires
+		push, err = rec.Value.wake(time.Now())
+		return err
+	})
+	return position, push, err
 }
 
 // putSubscription writes a subscription. If the secret changes, the earlier one is kept for a time.
 func (d *Deliverer) putSubscription(ctx context.Context, sub *subscription) error {
-	key := subscriptionKey(sub.ID)
-	for range maxConflicts {
-		now := time.Now()
-		earlier := &subscription{}
-		revision, err := d.records.get(ctx, key, earlier)
-		if err != nil {
-			return err
-		}
+	_, err := d.records.subscriptions.Put(ctx, subscriptionKey(sub.ID), func(rec *state.Record[subscription]) error {
+		earlier := rec.Value
 		sub.Previous, sub.PreviousUntil = earlier.Previous, earlier.PreviousUntil
-		if revision != 0 && earlier.Secret != sub.Secret {
-			sub.Previous, sub.PreviousUntil = earlier.Secret, now.Add(rotation)
+		if earlier.Secret != "" && earlier.Secret != sub.Secret {
+			sub.Previous, sub.PreviousUntil = earlier.Secret, time.Now().Add(rotation)
 		}
-		ttl := time.Duration(0)
-		if !sub.Expires.IsZero() {
-			ttl = max(sub.Expires.Sub(now), time.Second)
-		}
-		_, err = d.records.put(ctx, key, sub, revision, ttl)
-		if !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-	}
-	return errConflicts
+		rec.Value, rec.Until = *sub, sub.Expires
+		return nil
+	})
+	return err
 }
 
 // Unsubscribe removes a subscription. The error is ErrNoSubscription of package internal/webhook if
 // there is none, or one of the store.
 func (d *Deliverer) Unsubscribe(ctx context.Context, key webhook.Key) error {
 	id := key.ID()
-	sub, st := &subscription{}, &state{}
-	revision, err := d.records.get(ctx, subscriptionKey(id), sub)
+	sub, err := d.records.subscription(ctx, id)
 	if err != nil {
 		return err
 	}
-	if _, err := d.records.get(ctx, stateKey(id), st); err != nil {
+	st, err := d.records.progress(ctx, id)
+	if err != nil {
 		return err
 	}
-	missing := revision == 0 || sub.expired(time.Now()) || st.Ended
-	// The state first: without it, no worker delivers.
-	if err := errors.Join(d.store.Delete(ctx, stateKey(id), 0), d.store.Delete(ctx, subscriptionKey(id), 0)); err != nil {
-		return fmt.Errorf("webhook: removing a subscription: %w", err)
+	missing := sub == nil || st != nil && st.Value.Ended
+	// The progress first: without it, no worker delivers.
+	if err := errors.Join(d.records.states.Delete(ctx, stateKey(id), nil), d.records.subscriptions.Delete(ctx, subscriptionKey(id), nil)); err != nil {
+		return err
 	}
 	d.index.remove(id)
 	if missing {
@@ -221,15 +197,14 @@ func (d *Deliverer) Unsubscribe(ctx context.Context, key webhook.Key) error {
 // Terminate ends a subscription and delivers a control body with the reason, a JSON-RPC error. The
 // error is ErrNoSubscription of package internal/webhook if there is none, or one of the store.
 func (d *Deliverer) Terminate(ctx context.Context, id string, reason json.RawMessage) error {
-	sub := &subscription{}
-	revision, err := d.records.get(ctx, subscriptionKey(id), sub)
+	sub, err := d.records.subscription(ctx, id)
 	if err != nil {
 		return err
 	}
 	push := ""
 	found := false
-	if revision != 0 && !sub.expired(time.Now()) {
-		found, err = d.records.changeState(ctx, id, sub.Expires, func(st *state) (err error) {
+	if sub != nil {
+		found, err = d.records.changeProgress(ctx, id, sub.Until, func(st *progress) (err error) {
 			if st.Ended {
 				return webhook.ErrNoSubscription
 			}
@@ -254,7 +229,7 @@ func (d *Deliverer) Terminate(ctx context.Context, id string, reason json.RawMes
 }
 
 // end makes the message with a reason the last one.
-func (s *state) end(reason json.RawMessage) error {
+func (s *progress) end(reason json.RawMessage) error {
 	body, err := json.Marshal(webhook.Control{Type: webhook.TypeTerminated, Error: reason})
 	if err != nil {
 		return err
@@ -265,30 +240,25 @@ func (s *state) end(reason json.RawMessage) error {
 	return nil
 }
 
-// A verification says that an endpoint wants deliveries for a principal.
-type verification struct {
-	Until time.Time `json:"until,omitzero"` // zero: no end
-}
+// A verification says that an endpoint wants deliveries for a principal, until its record ends.
+type verification struct{}
 
 // verify verifies the callback URL of a subscription (SEP-3415, Endpoint verification).
 func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
 	sum := sha256.Sum256(token.Binding("verified", sub.Principal, sub.URL))
 	key := verifiedPrefix + "/" + hex.EncodeToString(sum[:16])
 	now := time.Now()
-	known := &verification{}
-	revision, err := d.records.get(ctx, key, known)
+	known, err := found(d.records.verified.Load(ctx, key))
 	if err != nil {
 		return err
 	}
-	needed := verification{}
-	ttl := time.Duration(0)
+	var until time.Time
 	if !sub.Expires.IsZero() {
-		ttl = max(sub.Expires.Sub(now)+time.Hour, verifiedTTL)
-		needed.Until = now.Add(ttl)
+		until = now.Add(max(sub.Expires.Sub(now)+time.Hour, verifiedTTL))
 	}
-	if revision != 0 && (known.Until.IsZero() || now.Before(known.Until)) {
+	if known != nil {
 		// Written again when half of its time is over, and not with each refresh.
-		if known.Until.IsZero() || !needed.Until.IsZero() && known.Until.Sub(now) > ttl/2 {
+		if known.Until.IsZero() || !until.IsZero() && known.Until.Sub(now) > until.Sub(now)/2 {
 			return nil
 		}
 	} else if d.options.Verified == nil || !d.options.Verified(ctx, sub.Principal, sub.URL) {
@@ -296,10 +266,10 @@ func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
 			return err
 		}
 	}
-	_, err = d.records.put(ctx, key, needed, revision, ttl)
-	if errors.Is(err, store.ErrConflict) {
-		err = nil // another call has verified it too
-	}
+	_, err = d.records.verified.Put(ctx, key, func(rec *state.Record[verification]) error {
+		rec.Until = until
+		return nil
+	})
 	return err
 }
 

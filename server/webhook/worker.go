@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -16,7 +17,7 @@ import (
 const (
 	// sourceTimeouts times [Options].Timeout bounds one call of the source.
 	sourceTimeouts = 2
-	// runTimeouts times [Options].Timeout is how long a worker may need from one change of the state to
+	// runTimeouts times [Options].Timeout is how long a worker may need from one change of the progress to
 	// the next, before it counts as lost. An attempt begins only if half of that is left: the other
 	// half is for a call of the source, and for differences between the clocks of replicas.
 	runTimeouts = 6
@@ -50,8 +51,7 @@ type run struct {
 	job      *store.Job
 	sub      *subscription
 	id       string
-	state    state
-	revision uint64
+	record   *state.Record[progress]
 	extended time.Time // when the lease of the job began
 	ended    time.Time // when other subscriptions get their turn
 }
@@ -66,16 +66,16 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 		return
 	}
 	now := time.Now()
-	r := &run{d: d, job: job, sub: &subscription{}, id: rand.Text(), extended: now, ended: now.Add(maxRun)}
-	found, err := d.records.get(ctx, subscriptionKey(data.Subscription), r.sub)
+	sub, err := d.records.subscription(ctx, data.Subscription)
 	if err != nil {
 		d.fail(stop, data.Subscription, err)
 		return
 	}
-	if found == 0 || r.sub.expired(now) {
+	if sub == nil {
 		d.finish(ctx, job, nil)
 		return
 	}
+	r := &run{d: d, job: job, sub: &sub.Value, id: rand.Text(), extended: now, ended: now.Add(maxRun)}
 	waiting, cancel := context.WithTimeout(stop, busyWait)
 	release, ok := d.acquire(waiting, r.sub)
 	cancel()
@@ -119,7 +119,7 @@ func (d *Deliverer) fail(stop context.Context, id string, err error) {
 }
 
 // finish acknowledges a job, or returns it to the queue with a delay. If that fails, the store
-// delivers it again: what counts is the state of the subscription.
+// delivers it again: what counts is the progress of the subscription.
 func (d *Deliverer) finish(ctx context.Context, job *store.Job, delay *time.Duration) {
 	var err error
 	if delay == nil {
@@ -132,78 +132,65 @@ func (d *Deliverer) finish(ctx context.Context, job *store.Job, delay *time.Dura
 	}
 }
 
-// runTime is how long a worker may need from one change of the state to the next.
+// runTime is how long a worker may need from one change of the progress to the next.
 func (d *Deliverer) runTime() time.Duration { return runTimeouts * d.options.Timeout }
+
+// errNotClaimed ends a change: the run does not become the worker.
+var errNotClaimed = errors.New("webhook: the job is obsolete, or must wait")
 
 // claim makes the run the worker of its subscription. claimed is false if the job is obsolete or
 // must wait; it has been finished then.
 func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
-	key := stateKey(r.sub.ID)
-	for range maxConflicts {
-		st := state{}
-		revision, err := r.d.records.get(ctx, key, &st)
-		if err != nil {
-			return false, err
-		}
-		now := time.Now()
-		delay := st.NotBefore.Sub(now)
+	var delay *time.Duration
+	rec, err := r.d.records.states.Update(ctx, stateKey(r.sub.ID), func(rec *state.Record[progress]) error {
+		st, now := &rec.Value, time.Now()
+		wait := st.NotBefore.Sub(now)
 		if st.Run != "" {
-			delay = st.Due.Sub(now)
+			wait = st.Due.Sub(now)
 		}
-		switch {
-		case revision == 0 || st.Job != job:
-			r.d.finish(ctx, r.job, nil)
-			return false, nil
-		case delay > 0:
-			r.d.finish(ctx, r.job, &delay)
-			return false, nil
+		if delay = nil; st.Job == job && wait > 0 {
+			delay = &wait
+		}
+		if st.Job != job || delay != nil {
+			return errNotClaimed
 		}
 		st.Run, st.Again, st.Due = r.id, false, now.Add(r.d.runTime())
-		r.revision, err = r.d.records.put(ctx, key, &st, revision, stateTTL(r.sub.Expires, now))
-		if err == nil {
-			r.state = st
-			return true, nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return false, err
-		}
+		rec.Until = r.sub.Expires
+		return nil
+	})
+	if errors.Is(err, errNotClaimed) || errors.Is(err, store.ErrNotFound) {
+		r.d.finish(ctx, r.job, delay)
+		return false, nil
 	}
-	return false, errConflicts
+	r.record = rec
+	return err == nil, err
 }
 
-// change changes the state, if the run is still the worker. The change may be called again with a
-// newer state.
-func (r *run) change(ctx context.Context, change func(st *state, now time.Time)) error {
-	key := stateKey(r.sub.ID)
-	for range maxConflicts {
-		now := time.Now()
-		next := r.state
-		next.Due = now.Add(r.d.runTime())
-		change(&next, now)
-		revision, err := r.d.records.put(ctx, key, &next, r.revision, stateTTL(r.sub.Expires, now))
-		if err == nil {
-			r.state, r.revision = next, revision
-			return nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-		newer := state{}
-		if r.revision, err = r.d.records.get(ctx, key, &newer); err != nil {
-			return err
-		}
-		if r.revision == 0 || newer.Run != r.id {
-			r.d.finish(ctx, r.job, nil) // the other worker has a job of its own, or the same one
+// change changes the progress, if the run is still the worker. The change may be called again with a
+// newer one.
+func (r *run) change(ctx context.Context, change func(st *progress, now time.Time)) error {
+	rec, err := r.d.records.states.UpdateFrom(ctx, stateKey(r.sub.ID), r.record, func(rec *state.Record[progress]) error {
+		if rec.Value.Run != r.id {
 			return errLost
 		}
-		r.state = newer
+		now := time.Now()
+		rec.Value.Due, rec.Until = now.Add(r.d.runTime()), r.sub.Expires
+		change(&rec.Value, now)
+		return nil
+	})
+	switch {
+	case err == nil:
+		r.record = rec
+	case errors.Is(err, errLost), errors.Is(err, store.ErrNotFound):
+		r.d.finish(ctx, r.job, nil) // the other worker has a job of its own, or the same one
+		err = errLost
 	}
-	return errConflicts
+	return err
 }
 
 // pause ends the run; the job runs again after a delay.
 func (r *run) pause(ctx context.Context, delay time.Duration) error {
-	if err := r.change(ctx, func(st *state, now time.Time) { st.park(now, delay) }); err != nil {
+	if err := r.change(ctx, func(st *progress, now time.Time) { st.park(now, delay) }); err != nil {
 		return err
 	}
 	r.d.finish(ctx, r.job, &delay)
@@ -211,7 +198,7 @@ func (r *run) pause(ctx context.Context, delay time.Duration) error {
 }
 
 // park records that the job runs again after a delay.
-func (s *state) park(now time.Time, delay time.Duration) {
+func (s *progress) park(now time.Time, delay time.Duration) {
 	s.Run, s.Again = "", false
 	s.NotBefore = now.Add(delay)
 	s.Due = s.NotBefore.Add(queuedDue)
@@ -224,7 +211,7 @@ func (r *run) deliver(stop, ctx context.Context) error {
 		if stop.Err() != nil || time.Now().After(r.ended) {
 			return r.pause(ctx, 0)
 		}
-		if r.state.Message != nil {
+		if r.record.Value.Message != nil {
 			if err := r.deliverMessage(ctx); err != nil {
 				return err
 			}
@@ -247,22 +234,21 @@ func (r *run) deliver(stop, ctx context.Context) error {
 func (r *run) read(ctx context.Context) (webhook.Batch, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeouts*r.d.options.Timeout)
 	defer cancel()
-	return r.d.source(ctx, &r.sub.Subscription, r.state.Position)
+	return r.d.source(ctx, &r.sub.Subscription, r.record.Value.Position)
 }
 
 // refresh reads the subscription again, and ends the run if it has ended. A delivery is signed with the
 // secret that the client has given last, to any replica.
 func (r *run) refresh(ctx context.Context) error {
-	sub := &subscription{}
-	found, err := r.d.records.get(ctx, subscriptionKey(r.sub.ID), sub)
+	sub, err := r.d.records.subscription(ctx, r.sub.ID)
 	if err != nil {
 		return err
 	}
-	if found == 0 || sub.expired(time.Now()) {
+	if sub == nil {
 		r.d.finish(ctx, r.job, nil)
 		return errLost
 	}
-	r.sub = sub
+	r.sub = &sub.Value
 	return nil
 }
 
@@ -271,7 +257,7 @@ func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (don
 	switch {
 	case batch.Ended != nil:
 		var invalid error
-		err := r.change(ctx, func(st *state, _ time.Time) { invalid = st.end(batch.Ended) })
+		err := r.change(ctx, func(st *progress, _ time.Time) { invalid = st.end(batch.Ended) })
 		return false, errors.Join(invalid, err)
 	case batch.Gap:
 		body, err := json.Marshal(webhook.Control{Type: webhook.TypeGap, Cursor: batch.GapCursor})
@@ -279,7 +265,7 @@ func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (don
 			return false, err
 		}
 		gap := &message{ID: webhook.NewMessageID(webhook.TypeGap), Body: body}
-		return false, r.change(ctx, func(st *state, _ time.Time) { st.Message, st.Position = gap, batch.Position })
+		return false, r.change(ctx, func(st *progress, _ time.Time) { st.Message, st.Position = gap, batch.Position })
 	}
 	events := batch.Events[:min(len(batch.Events), maxBatch)]
 	for i := range events {
@@ -288,16 +274,16 @@ func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (don
 			return false, nil // deliver pauses
 		}
 		event := &events[i]
-		if err := r.deliverOne(ctx, event.ID, event.Body, func(st *state) { st.Position = event.Position }); err != nil {
+		if err := r.deliverOne(ctx, event.ID, event.Body, func(st *progress) { st.Position = event.Position }); err != nil {
 			return false, err
 		}
-		if r.state.Message != nil {
+		if r.record.Value.Message != nil {
 			return false, nil
 		}
 	}
 	if batch.More || len(events) < len(batch.Events) {
-		if len(events) == len(batch.Events) && batch.Position != r.state.Position {
-			return false, r.change(ctx, func(st *state, _ time.Time) { st.Position = batch.Position })
+		if len(events) == len(batch.Events) && batch.Position != r.record.Value.Position {
+			return false, r.change(ctx, func(st *progress, _ time.Time) { st.Position = batch.Position })
 		}
 		return false, nil
 	}
@@ -307,7 +293,7 @@ func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (don
 // rest ends the run when the source has no more events.
 func (r *run) rest(ctx context.Context, batch *webhook.Batch) (done bool, err error) {
 	again := false
-	err = r.change(ctx, func(st *state, now time.Time) {
+	err = r.change(ctx, func(st *progress, now time.Time) {
 		st.Position = batch.Position
 		again = st.Again || st.Message != nil
 		switch {
@@ -330,17 +316,17 @@ func (r *run) rest(ctx context.Context, batch *webhook.Batch) (done bool, err er
 	return true, nil
 }
 
-// deliverMessage delivers the control body of the state. After the last one, it removes the
+// deliverMessage delivers the control body of the progress. After the last one, it removes the
 // subscription.
 func (r *run) deliverMessage(ctx context.Context) error {
-	message := r.state.Message
-	if err := r.deliverOne(ctx, message.ID, message.Body, func(st *state) { st.Message = nil }); err != nil {
+	message := r.record.Value.Message
+	if err := r.deliverOne(ctx, message.ID, message.Body, func(st *progress) { st.Message = nil }); err != nil {
 		return err
 	}
-	if !r.state.Ended || r.state.Message != nil {
+	if !r.record.Value.Ended || r.record.Value.Message != nil {
 		return nil
 	}
-	err := r.d.store.Delete(ctx, stateKey(r.sub.ID), r.revision)
+	err := r.d.records.states.Delete(ctx, stateKey(r.sub.ID), r.record)
 	if errors.Is(err, store.ErrConflict) {
 		r.d.finish(ctx, r.job, nil)
 		return errLost // the client has subscribed again
@@ -357,16 +343,14 @@ func (r *run) deliverMessage(ctx context.Context) error {
 
 // removeSubscription removes a subscription that has ended, unless the client has subscribed again.
 func (r *run) removeSubscription(ctx context.Context) error {
-	key := subscriptionKey(r.sub.ID)
-	sub := &subscription{}
-	revision, err := r.d.records.get(ctx, key, sub)
-	if err != nil || revision == 0 {
+	sub, err := r.d.records.subscription(ctx, r.sub.ID)
+	if err != nil || sub == nil {
 		return err
 	}
-	if newer, err := r.d.records.get(ctx, stateKey(r.sub.ID), &state{}); err != nil || newer != 0 {
+	if newer, err := r.d.records.progress(ctx, r.sub.ID); err != nil || newer != nil {
 		return err
 	}
-	err = r.d.store.Delete(ctx, key, revision)
+	err = r.d.records.subscriptions.Delete(ctx, subscriptionKey(r.sub.ID), sub)
 	if errors.Is(err, store.ErrConflict) {
 		return nil
 	}
@@ -375,8 +359,8 @@ func (r *run) removeSubscription(ctx context.Context) error {
 }
 
 // deliverOne makes one attempt to deliver a message. It returns nil if the message was acknowledged
-// or abandoned, after advance was applied to the state. Otherwise the run has ended.
-func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance func(*state)) error {
+// or abandoned, after advance was applied to the progress. Otherwise the run has ended.
+func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance func(*progress)) error {
 	log := r.d.options.Logger.With("subscription", r.sub.ID, "event", id)
 	first := time.Now()
 	sent := outcome{refused: true}
@@ -396,7 +380,7 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 	}
 	var abandoned, suspended bool
 	var delay time.Duration
-	err := r.change(ctx, func(st *state, now time.Time) {
+	err := r.change(ctx, func(st *progress, now time.Time) {
 		if st.Current != id {
 			st.Current, st.Attempts, st.First = id, 0, first
 		}
@@ -430,8 +414,8 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 
 // renew makes sure that the run remains the worker for the time of an attempt.
 func (r *run) renew(ctx context.Context, now time.Time) error {
-	if r.state.Due.Sub(now) < r.d.runTime()/2 {
-		if err := r.change(ctx, func(*state, time.Time) {}); err != nil {
+	if r.record.Value.Due.Sub(now) < r.d.runTime()/2 {
+		if err := r.change(ctx, func(*progress, time.Time) {}); err != nil {
 			return err
 		}
 	}
@@ -441,13 +425,13 @@ func (r *run) renew(ctx context.Context, now time.Time) error {
 	r.extended = now
 	err := r.d.store.Extend(ctx, r.job)
 	if errors.Is(err, store.ErrLost) {
-		return nil // the state decides which worker delivers
+		return nil // the progress decides which worker delivers
 	}
 	return err
 }
 
 // judge records an outcome. If delay is not 0, the message is sent again after it.
-func (d *Deliverer) judge(st *state, sent *outcome, now time.Time) (abandoned, suspended bool, delay time.Duration) {
+func (d *Deliverer) judge(st *progress, sent *outcome, now time.Time) (abandoned, suspended bool, delay time.Duration) {
 	switch {
 	case sent.accepted:
 		st.LastDelivery, st.LastError, st.FailedSince, st.Failures = now, "", time.Time{}, 0

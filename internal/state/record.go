@@ -1,0 +1,244 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// recordVersion is the version of the format of records. Records of others are not read, and are kept.
+	recordVersion = 1
+	// keptLonger is how much longer than to its end a record is stored, so that clocks may differ.
+	keptLonger = time.Minute
+	// maxConflicts is how often a change is tried again because another replica was faster. After the first
+	// fewConflicts, there are pauses.
+	maxConflicts = 100
+	fewConflicts = 5
+	// minConflictPause and maxConflictPause bound these pauses.
+	minConflictPause = time.Millisecond
+	maxConflictPause = 20 * time.Millisecond
+)
+
+// ErrUnchanged is returned by the change of a record to write nothing.
+var ErrUnchanged = errors.New("state: nothing to change")
+
+// A Record is a value that replicas share.
+type Record[T any] struct {
+	Value T
+	// Until is when the record ends. Zero means that it does not.
+	Until time.Time
+
+	revision uint64 // 0: it is not stored
+}
+
+// Stored reports whether the record was in the store.
+func (r *Record[T]) Stored() bool { return r.revision != 0 }
+
+func (r *Record[T]) ended(now time.Time) bool { return !r.Until.IsZero() && !now.Before(r.Until) }
+
+// Records are the records of one kind, in JSON. Its methods may be called concurrently. Their errors wrap those of
+// package store; a record that has ended does not exist.
+type Records[T any] struct {
+	kv  store.KV
+	key *Key
+}
+
+// NewRecords returns the records in a store. They are sealed with key, unless it is nil.
+func NewRecords[T any](kv store.KV, key *Key) Records[T] { return Records[T]{kv, key} }
+
+// A recordFormat is a record in the store.
+type recordFormat struct {
+	Version int             `json:"version"`
+	Until   int64           `json:"until,omitempty"` // in Unix milliseconds
+	Value   json.RawMessage `json:"value"`
+}
+
+// Load returns a record, or [store.ErrNotFound].
+func (r Records[T]) Load(ctx context.Context, key string) (*Record[T], error) {
+	item, err := r.kv.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the record %s: %w", key, err)
+	}
+	rec, err := r.decode(ctx, key, item)
+	if err == nil && rec.ended(time.Now()) {
+		err = fmt.Errorf("the record %s has ended: %w", key, store.ErrNotFound)
+	}
+	return rec, err
+}
+
+// Create stores a new record, or returns [store.ErrExists].
+func (r Records[T]) Create(ctx context.Context, key string, value T, until time.Time) (*Record[T], error) {
+	rec := &Record[T]{Value: value, Until: until}
+	return rec, r.write(ctx, key, rec)
+}
+
+// Update changes a record. change gets the record as it is, and may be called several times; its error ends Update,
+// and nothing is written. With [ErrUnchanged], Update returns the record and no error.
+// The error is [store.ErrNotFound] if there is no record.
+func (r Records[T]) Update(ctx context.Context, key string, change func(*Record[T]) error) (*Record[T], error) {
+	return r.change(ctx, key, nil, false, change)
+}
+
+// UpdateFrom is like [Records.Update], but does not read the record if it is still the known one.
+func (r Records[T]) UpdateFrom(ctx context.Context, key string, known *Record[T], change func(*Record[T]) error) (*Record[T], error) {
+	return r.change(ctx, key, known, false, change)
+}
+
+// Put is like [Records.Update], but change gets an empty record if there is none, which is then created.
+func (r Records[T]) Put(ctx context.Context, key string, change func(*Record[T]) error) (*Record[T], error) {
+	return r.change(ctx, key, nil, true, change)
+}
+
+func (r Records[T]) change(ctx context.Context, key string, known *Record[T], create bool, change func(*Record[T]) error) (*Record[T], error) {
+	pause := backoff.Backoff{Min: minConflictPause, Max: maxConflictPause}
+	for conflicts := range maxConflicts {
+		if conflicts > fewConflicts {
+			if err := pause.Wait(ctx); err != nil {
+				return nil, err
+			}
+		}
+		rec := known
+		if rec == nil {
+			loaded, err := r.load(ctx, key, create)
+			if err != nil {
+				return nil, err
+			}
+			rec = loaded
+		}
+		next := *rec
+		if err := change(&next); errors.Is(err, ErrUnchanged) {
+			return &next, nil
+		} else if err != nil {
+			return nil, err
+		}
+		err := r.write(ctx, key, &next)
+		if err == nil {
+			return &next, nil
+		}
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrExists) {
+			return nil, err
+		}
+		known = nil
+	}
+	return nil, fmt.Errorf("the record %s is changed too often", key)
+}
+
+// load is Load. If create is true, it returns an empty record if there is none, or if it has ended.
+func (r Records[T]) load(ctx context.Context, key string, create bool) (*Record[T], error) {
+	rec, err := r.Load(ctx, key)
+	if !create || !errors.Is(err, store.ErrNotFound) {
+		return rec, err
+	}
+	empty := &Record[T]{}
+	if rec != nil {
+		empty.revision = rec.revision
+	}
+	return empty, nil
+}
+
+// write stores a record in place of the one with its revision, and sets its new revision.
+func (r Records[T]) write(ctx context.Context, key string, rec *Record[T]) error {
+	encoded, ttl, err := r.encode(ctx, key, rec)
+	if err != nil {
+		return err
+	}
+	var revision uint64
+	if rec.revision == 0 {
+		revision, err = r.kv.Create(ctx, key, encoded, ttl)
+	} else {
+		revision, err = r.kv.Update(ctx, key, encoded, rec.revision, ttl)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the record %s: %w", key, err)
+	}
+	rec.revision = revision
+	return nil
+}
+
+// Delete deletes a record if it is still the known one, or returns [store.ErrConflict]. If known is nil, it deletes
+// any, and succeeds if there is none.
+func (r Records[T]) Delete(ctx context.Context, key string, known *Record[T]) error {
+	revision := uint64(0)
+	if known != nil {
+		revision = known.revision
+	}
+	if err := r.kv.Delete(ctx, key, revision); err != nil {
+		return fmt.Errorf("deleting the record %s: %w", key, err)
+	}
+	return nil
+}
+
+// Watch yields the records whose keys begin with the segments of prefix, and then each change; see
+// [store.KV.Watch]. A record that was deleted is nil. An error that belongs to one record is yielded with its key,
+// and the next record follows; after an error without a key, nothing follows.
+func (r Records[T]) Watch(ctx context.Context, prefix string) iter.Seq2[Change[T], error] {
+	return func(yield func(Change[T], error) bool) {
+		for item, err := range r.kv.Watch(ctx, prefix) {
+			if err != nil {
+				yield(Change[T]{}, fmt.Errorf("watching the records %s: %w", prefix, err))
+				return
+			}
+			change := Change[T]{Key: item.Key}
+			if !item.Deleted {
+				change.Record, err = r.decode(ctx, item.Key, item)
+			}
+			if !yield(change, err) {
+				return
+			}
+		}
+	}
+}
+
+// A Change is a record that has changed.
+type Change[T any] struct {
+	Key    string
+	Record *Record[T] // nil if it was deleted
+}
+
+func (r Records[T]) encode(ctx context.Context, key string, rec *Record[T]) ([]byte, time.Duration, error) {
+	value, err := json.Marshal(rec.Value)
+	if err != nil {
+		return nil, 0, err
+	}
+	format, ttl := recordFormat{Version: recordVersion, Value: value}, time.Duration(0)
+	if !rec.Until.IsZero() {
+		format.Until, ttl = rec.Until.UnixMilli(), max(0, time.Until(rec.Until))+keptLonger
+	}
+	encoded, err := json.Marshal(format)
+	if err == nil && r.key != nil {
+		encoded, err = r.key.SealBytes(ctx, encoded, token.Binding("record", key))
+	}
+	return encoded, ttl, err
+}
+
+func (r Records[T]) decode(ctx context.Context, key string, item store.Item) (*Record[T], error) {
+	value, err := item.Value, error(nil)
+	if r.key != nil {
+		if value, err = r.key.OpenBytes(ctx, value, token.Binding("record", key)); err != nil {
+			return nil, fmt.Errorf("the record %s cannot be opened with the keys of this server: %w", key, err)
+		}
+	}
+	var format recordFormat
+	if err := json.Unmarshal(value, &format); err != nil {
+		return nil, fmt.Errorf("the record %s is malformed", key) // the text of err may contain a part of a secret
+	}
+	if format.Version != recordVersion {
+		return nil, fmt.Errorf("the record %s has the version %d, expected %d", key, format.Version, recordVersion)
+	}
+	rec := &Record[T]{revision: item.Revision}
+	if format.Until != 0 {
+		rec.Until = time.UnixMilli(format.Until)
+	}
+	if err := json.Unmarshal(format.Value, &rec.Value); err != nil {
+		return nil, fmt.Errorf("the record %s is malformed", key)
+	}
+	return rec, nil
+}
