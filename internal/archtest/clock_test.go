@@ -21,6 +21,7 @@ func TestTimesKeepTheMonotonicClock(t *testing.T) {
 		"internal/killbench/kill.go":      "a duration as text",
 		"internal/sse/stream.go":          "a deadline in the past, which ends a write",
 		"internal/state/key.go":           "since when a secret seals, in a record that all replicas read",
+		"internal/state/record.go":        "the end of a record that all replicas read",
 		"internal/task/engine.go":         "the times of a task in its description",
 		"internal/token/token.go":         "the expiry in a token, which any process with the key may open",
 		"server/describe/bundle.go":       "the fixed time of the files in an archive",
