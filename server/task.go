@@ -234,8 +234,13 @@ func (s *Server) taskError(ctx context.Context, call *mcp.Call, err error) error
 	if tooLarge, ok := errors.AsType[*task.SizeError](err); ok {
 		return invalidParams("%v", tooLarge)
 	}
-	if errors.Is(err, store.ErrFull) {
-		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: "the server has no room for another task; try again later"}
+	if errors.Is(err, task.ErrNotCreated) && ctx.Err() == nil {
+		s.options.Logger.Error("a task cannot be stored", "error", err)
+		message := "the server cannot reach its store of tasks; the call is not executed, try again later"
+		if errors.Is(err, store.ErrFull) {
+			message = "the server has no room for another task; the call is not executed, try again later"
+		}
+		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: message}
 	}
 	_, err = s.convertError(ctx, call, err)
 	return err

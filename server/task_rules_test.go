@@ -2,12 +2,14 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -179,6 +181,40 @@ func TestReplicaWithoutTheTool(t *testing.T) {
 				if runs != 1 {
 					t.Errorf("the function has run %d times", runs)
 				}
+			})
+		})
+	}
+}
+
+// A call that cannot become a task, since the store is away, is refused and not executed.
+func TestTaskWithoutItsStore(t *testing.T) {
+	for name, earlier := range map[string]bool{"from the beginning": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, err := store.NewMemory(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				runs := 0
+				s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
+				server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired}, func(context.Context, *server.Request, struct{}) (string, error) {
+					runs++
+					return "done", nil
+				})
+				c := newTaskClient(t, s, taskOptions())
+				if earlier {
+					c.expect(c.start("job", `{}`), mcp.TaskCompleted)
+				}
+				before := runs
+				if err := shared.Close(); err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.request(mcp.MethodToolsCall, `{"name":"job","arguments":{}}`)
+				if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.Busy || !strings.Contains(refused.Message, "not executed") || runs != before {
+					t.Errorf("%d runs, the error is %v", runs, err)
+				}
+				c.session.Close()
+				_ = s.Shutdown(t.Context()) // the store is closed
 			})
 		})
 	}

@@ -40,6 +40,10 @@ const (
 // ErrUnknown means that there is no task with the id for the principal.
 var ErrUnknown = errors.New("task: unknown id")
 
+// ErrNotCreated means that the store does not accept a task, and that its call is not executed. It wraps the error of
+// the store.
+var ErrNotCreated = errors.New("task: the task cannot be stored")
+
 // Config configures an [Engine]. All fields are required.
 type Config struct {
 	Store store.Store
@@ -155,7 +159,7 @@ type Spec struct {
 // task is like any other if its client does not get the id, since the client has left: it ends at its time
 // to live at the latest, and counts among the tasks of its principal until then.
 // The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the principal has too many
-// tasks, or that of the store.
+// tasks, [ErrNotCreated], or that of the store if the call may be executed nevertheless.
 func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	e.Start()
 	if spec.TTL <= 0 || spec.TTL > MaxTTL {
@@ -180,16 +184,29 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 }
 
 func (e *Engine) store(ctx context.Context, id string, rec *record, spec *Spec) (err error) {
-	if rec.Call, err = e.write(ctx, id, "call", spec.Call, rec.until()); err != nil {
+	rec.Call, err = e.write(ctx, id, "call", spec.Call, rec.until())
+	if err == nil {
+		rec.State, err = e.write(ctx, id, "state", spec.State, rec.until())
+	}
+	var stored *state.Record[record]
+	if err == nil {
+		stored, err = e.records.Create(ctx, keyOf(id), *rec, rec.until())
+	}
+	if err == nil {
+		if err = e.push(ctx, id, rec.Round); err == nil {
+			return nil
+		}
+		// The job may be in the queue. Without its record, it does nothing. A worker that has begun has changed it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
+		defer cancel()
+		if failed := e.Delete(ctx, keyOf(id), stored); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	if _, tooLarge := errors.AsType[*SizeError](err); tooLarge {
 		return err
 	}
-	if rec.State, err = e.write(ctx, id, "state", spec.State, rec.until()); err != nil {
-		return err
-	}
-	if err := e.create(ctx, id, rec); err != nil {
-		return fmt.Errorf("storing a task: %w", err)
-	}
-	return e.push(ctx, id, rec.Round)
+	return fmt.Errorf("%w: %w", ErrNotCreated, err)
 }
 
 // A job is the data of a job of the queue.

@@ -220,3 +220,76 @@ func TestLostRunEndsWhenItSaves(t *testing.T) {
 		}
 	})
 }
+
+// A pushing is a store whose Push fails.
+type pushing struct {
+	store.Store
+	applied bool // it has taken effect nevertheless
+	held    bool // Delete fails too
+	begun   func()
+}
+
+func (p pushing) Push(ctx context.Context, queue, id string, data []byte) error {
+	if p.applied {
+		if err := p.Store.Push(ctx, queue, id, data); err != nil {
+			return err
+		}
+		p.begun()
+	}
+	return errCut
+}
+
+func (p pushing) Delete(ctx context.Context, key string, revision uint64) error {
+	if p.held {
+		return errCut
+	}
+	return p.Store.Delete(ctx, key, revision)
+}
+
+// A task is reported as not created only if its call is not executed.
+func TestTaskThatCannotBeCreated(t *testing.T) {
+	for name, test := range map[string]struct {
+		store      pushing
+		cut        bool // the store is away
+		runs       bool // a worker takes the job immediately
+		executions int
+		notCreated bool
+	}{
+		"store away":                          {cut: true, notCreated: true},
+		"job lost":                            {notCreated: true},
+		"job stored":                          {store: pushing{applied: true}, notCreated: true},
+		"job stored and begun":                {store: pushing{applied: true}, runs: true, executions: 1},
+		"job lost, record kept":               {store: pushing{held: true}},
+		"job stored, record kept":             {store: pushing{applied: true, held: true}, executions: 1},
+		"job begun, record cannot be deleted": {store: pushing{applied: true, held: true}, runs: true, executions: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				executions := 0
+				count := func(context.Context, *task.Run) task.Outcome {
+					executions++
+					return result("done")
+				}
+				creator, worker := r.replica(count), r.replica(count)
+				creator.Drain() // it takes no jobs
+				if test.runs {
+					worker.Start()
+				}
+				test.store.Store = r.memory
+				test.store.begun = synctest.Wait
+				creator.link.Store = test.store
+				creator.link.cut.Store(test.cut)
+				_, err := creator.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+				if err == nil || errors.Is(err, task.ErrNotCreated) != test.notCreated {
+					t.Errorf("the error is %v, want ErrNotCreated: %t", err, test.notCreated)
+				}
+				worker.Start()
+				<-time.After(time.Minute)
+				if executions != test.executions {
+					t.Errorf("%d executions, want %d", executions, test.executions)
+				}
+			})
+		})
+	}
+}

@@ -275,11 +275,6 @@ func (r *records) load(ctx context.Context, id string) (*record, error) {
 	return &stored.Value, nil
 }
 
-func (r *records) create(ctx context.Context, id string, rec *record) error {
-	_, err := r.Create(ctx, keyOf(id), *rec, rec.until())
-	return err
-}
-
 // update changes a record. change gets the current record, and may be called several times; if it
 // returns false, nothing is written. The result is the record that is stored now. Chunks that it does not name
 // any more are deleted.
