@@ -220,11 +220,13 @@ func (r Records[T]) encode(ctx context.Context, key string, rec *Record[T]) ([]b
 }
 
 func (r Records[T]) decode(ctx context.Context, key string, item store.Item) (*Record[T], error) {
-	value, err := item.Value, error(nil)
+	value := item.Value
 	if r.key != nil {
-		if value, err = r.key.OpenBytes(ctx, value, token.Binding("record", key)); err != nil {
+		opened, err := r.key.OpenBytes(ctx, value, token.Binding("record", key))
+		if err != nil {
 			return nil, fmt.Errorf("the record %s cannot be opened with the keys of this server: %w", key, err)
 		}
+		value = opened
 	}
 	var format recordFormat
 	if err := json.Unmarshal(value, &format); err != nil {

@@ -33,10 +33,6 @@ type subscription struct {
 	PreviousUntil time.Time `json:"previousUntil,omitzero"`
 }
 
-func (s *subscription) expired(now time.Time) bool {
-	return !s.Expires.IsZero() && !now.Before(s.Expires)
-}
-
 // secrets returns the secrets that sign a delivery.
 func (s *subscription) secrets(now time.Time) ([]webhook.Secret, error) {
 	current, err := webhook.ParseSecret(s.Secret)
