@@ -23,14 +23,16 @@ import (
 
 // Run lets the store of a replica fail, and the replica itself, at each moment of a task. It compares the ledger, in
 // which the function of the task writes each of its executions, with what the task allows, and the outcome with what
-// the client must get. open returns a store with a lease.
+// the client must get. open returns a store with a lease. All failures happen at the same time, whatever the flag
+// -test.parallel says: nearly all of the time is spent waiting.
 func Run(t *testing.T, lease time.Duration, open func(t *testing.T, limits store.Limits) store.Store) {
+	var running sync.WaitGroup
 	for _, s := range scenarios() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			s.run(t, lease, open(t, store.Limits{Lease: lease}))
+		running.Go(func() {
+			t.Run(s.name, func(t *testing.T) { s.run(t, lease, open(t, store.Limits{Lease: lease})) })
 		})
 	}
+	running.Wait()
 }
 
 // RunVirtual is like Run, but each subtest has its own virtual time, see [synctest.Test].

@@ -20,7 +20,7 @@ import (
 )
 
 // parallel is how many tests run concurrently. Most of them wait for something to expire.
-const parallel = "12"
+const parallel = "6"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "16"); err != nil { // most tests wait for a lease or an expiry
+	if err := flag.Set("test.parallel", "6"); err != nil { // most tests wait for a lease or an expiry
 		panic(err)
 	}
 	leaktest.Main(m)
