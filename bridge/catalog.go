@@ -132,7 +132,7 @@ func (u *Upstream) entry(l listed, name string, of *lists) (*server.Entry, error
 		e.Match = matcherOf(l.name)
 	}
 	if l.kind == mcp.KindTool {
-		e.Tasks = u.answerTask
+		e.Tasks, e.Forwards = u.answerTask, true
 		if support != noTasks {
 			e.Task = server.TaskOptional
 		}

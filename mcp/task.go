@@ -36,10 +36,6 @@ type TaskRequest struct {
 	// TTL is how long after its start the task and its result are kept. The call is cancelled if it
 	// takes longer. 0 means the default of the server. At most a year: a call that wants more fails.
 	TTL time.Duration
-	// MaxRestarts is how often the function of the call may begin again after the server that ran it has
-	// ended without an outcome. When that has happened once more, the task fails with the message that the
-	// call may have been executed. 0 or less means never.
-	MaxRestarts int
 }
 
 // A TaskStatus is the state of a task.

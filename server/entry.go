@@ -54,6 +54,10 @@ type Entry struct {
 	// interval of the task, and notifies the caller of changes, for at most 100 tasks of one principal.
 	// nil means that Handle returns no tasks.
 	Tasks mcp.Handler
+	// Forwards says that Handle only passes calls of the tool on, to another entry or server, and may begin
+	// again. Otherwise, Handle of a call that a guard has made a task begins at most once, as the function of
+	// a [Tool] without MaxRestarts does.
+	Forwards bool
 
 	pending  *pending // nil once the entry is in a catalog
 	composed bool     // Visible includes the guards, and calls are checked against it
@@ -134,6 +138,9 @@ func (e *Entry) compose(s *Server) *Entry {
 	if d.bind != nil {
 		done.Handle = d.bind(s, middleware)
 	} else {
+		if e.Kind == mcp.KindTool && !e.composed && !e.Forwards && done.Handle != nil {
+			done.Handle = beginsOnce(done.Handle)
+		}
 		done.Handle = applyMiddleware(middleware, done.Handle)
 	}
 	if len(guards) > 0 && e.Kind != mcp.KindTool && e.Kind != mcp.KindPrompt {
@@ -147,6 +154,16 @@ func (e *Entry) compose(s *Server) *Entry {
 	done.Visible = combineVisible(guards, &done.Target, shown)
 	done.Subscribe = authorizeSubscribe(guards, &done.Target, e.Subscribe)
 	return &done
+}
+
+// beginsOnce returns a handler that begins at most once for a call that runs as a task.
+func beginsOnce(next mcp.Handler) mcp.Handler {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if err := beginFunction(ctx, call, 0); err != nil {
+			return nil, err
+		}
+		return next(ctx, call)
+	}
 }
 
 // validate rejects an entry that could not be called or listed.

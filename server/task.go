@@ -80,13 +80,13 @@ func (t *Tool) maxRestarts() int {
 func (t *Tool) becomeTask(ctx context.Context, call *mcp.Call) error {
 	switch {
 	case call.TaskID() != "":
-		return beginFunction(ctx)
+		return beginFunction(ctx, call, t.maxRestarts())
 	case t.Task == TaskForbidden:
 		return nil
 	case t.Task == TaskRequired && !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks):
 		return mcp.MissingExtension(mcp.ExtensionTasks)
 	}
-	return call.BecomeTask(mcp.TaskRequest{TTL: t.TTL, MaxRestarts: t.maxRestarts()})
+	return call.BecomeTask(mcp.TaskRequest{TTL: t.TTL})
 }
 
 // tasks are the tasks of a server. The zero value has none.
@@ -358,8 +358,8 @@ func (t *Tool) checkTask() error {
 	switch {
 	case t.Task < TaskForbidden || t.Task > TaskRequired:
 		return fmt.Errorf("there is no mode %v of tasks", t.Task)
-	case t.Task == TaskForbidden && (t.TTL != 0 || t.MaxRestarts != 0):
-		return errors.New("TTL and MaxRestarts need Task")
+	case t.Task == TaskForbidden && t.TTL != 0:
+		return errors.New("TTL needs Task")
 	case t.TTL < 0 || t.TTL > task.MaxTTL:
 		return fmt.Errorf("TTL is %v, expected at most %v", t.TTL, task.MaxTTL)
 	}

@@ -219,3 +219,103 @@ func TestTaskWithoutItsStore(t *testing.T) {
 		})
 	}
 }
+
+// An entry with a handler of its own, as those of server/openapi, runs as a task because of a guard, such as an approval.
+// It does not run again.
+func TestHandlerOfEntryBeginsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, runs := newStore(t), 0
+		asks := mcp.Guard{Name: "asks", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+					return nil, err
+				}
+				return next(ctx, call)
+			}
+		}}
+		start := func() *taskClient {
+			s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared, Guards: []mcp.Guard{asks}})
+			err := s.Replace(&server.Entry{
+				Target: mcp.Target{Kind: mcp.KindTool, Name: "pay", Definition: mcp.NewDefinition([]byte(`{"name":"pay","inputSchema":{"type":"object"}}`))},
+				Handle: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					runs++
+					<-ctx.Done()
+					return nil, ctx.Err()
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newTaskClient(t, s, taskOptions())
+		}
+		stop := func(c *taskClient) {
+			c.session.Close()
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = c.server.Shutdown(ended)
+		}
+		c := start()
+		id := c.start("pay", `{}`)
+		for range 5 {
+			synctest.Wait()
+			stop(c)
+			c = start()
+			if err := c.server.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.request(mcp.MethodTasksGet, `{"taskId":"`+id+`"}`)
+			<-time.After(2 * time.Minute)
+		}
+		defer stop(c)
+		if runs != 1 {
+			t.Errorf("the handler has run %d times", runs)
+		}
+	})
+}
+
+// A guard makes the call a task, and the tool says how often its function may begin again.
+func TestGuardedToolKeepsItsRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, runs := newStore(t), 0
+		asks := mcp.Guard{Name: "asks", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+					return nil, err
+				}
+				return next(ctx, call)
+			}
+		}}
+		start := func() *taskClient {
+			s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared, Guards: []mcp.Guard{asks}})
+			yes := true
+			server.AddTool(s, server.Tool{Name: "pay", Task: server.TaskOptional, MaxRestarts: 3, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: &yes}}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+				runs++
+				<-ctx.Done()
+				return "", ctx.Err()
+			})
+			return newTaskClient(t, s, taskOptions())
+		}
+		stop := func(c *taskClient) {
+			c.session.Close()
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = c.server.Shutdown(ended)
+		}
+		c := start()
+		id := c.start("pay", `{}`)
+		for range 5 {
+			synctest.Wait()
+			stop(c)
+			c = start()
+			if err := c.server.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.request(mcp.MethodTasksGet, `{"taskId":"`+id+`"}`)
+			<-time.After(2 * time.Minute)
+		}
+		defer stop(c)
+		if runs != 4 {
+			t.Errorf("the handler has run %d times", runs)
+		}
+	})
+}

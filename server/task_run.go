@@ -71,13 +71,17 @@ func (t taskSink) Save(ctx context.Context, state json.RawMessage) { t.run.Save(
 // runKey is the key of the *task.Run of a call that runs as a task.
 type runKey struct{}
 
-// beginFunction records that the function of a call begins that runs as a task. After an error, it must not be
-// executed.
-func beginFunction(ctx context.Context) error {
-	if run, ok := ctx.Value(runKey{}).(*task.Run); ok {
-		return run.Begin(ctx)
+// beginFunction records that the function of a call that runs as a task begins, and how often it may begin again. After
+// an error, it must not be executed.
+func beginFunction(ctx context.Context, call *mcp.Call, maxRestarts int) error {
+	if call.TaskID() == "" {
+		return nil
 	}
-	return nil
+	run, ok := ctx.Value(runKey{}).(*task.Run)
+	if !ok {
+		return errors.New("a middleware has replaced the context of the call, so that it cannot be stored that its function begins")
+	}
+	return run.Begin(ctx, maxRestarts)
 }
 
 // runTask runs the call of a task.

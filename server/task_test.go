@@ -559,11 +559,10 @@ func TestNoTasksNoGoroutines(t *testing.T) {
 func TestInvalidTaskOptions(t *testing.T) {
 	run := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
 	for name, tool := range map[string]server.Tool{
-		"TTL without a task":         {Name: "a", TTL: time.Hour},
-		"MaxRestarts without a task": {Name: "a", MaxRestarts: 2},
-		"negative TTL":               {Name: "a", Task: server.TaskOptional, TTL: -1},
-		"TTL of ten years":           {Name: "a", Task: server.TaskOptional, TTL: 10 * 365 * 24 * time.Hour},
-		"unknown mode":               {Name: "a", Task: 7},
+		"TTL without a task": {Name: "a", TTL: time.Hour},
+		"negative TTL":       {Name: "a", Task: server.TaskOptional, TTL: -1},
+		"TTL of ten years":   {Name: "a", Task: server.TaskOptional, TTL: 10 * 365 * 24 * time.Hour},
+		"unknown mode":       {Name: "a", Task: 7},
 	} {
 		if _, err := server.NewTool(tool, run); err == nil {
 			t.Errorf("%s is accepted", name)

@@ -47,8 +47,8 @@ type Tool struct {
 	// TTL is how long after its start a task and its result are kept. A call that takes longer is
 	// cancelled. Default 24 hours, at most a year.
 	TTL time.Duration
-	// MaxRestarts is how often the function may begin again from its first line, with the values of
-	// [Once], when the replica that runs the task has ended. A task that may not begin again fails with
+	// MaxRestarts is how often the function of a task may begin again from its first line, with the values
+	// of [Once], when the replica that runs the task has ended. A task that may not begin again fails with
 	// the message that the call may have been executed. A replica that ends before the function has
 	// begun, while the call waits for an approval for example, does not count. Default: 3 if Annotations
 	// say that the tool is read-only or idempotent, and otherwise 0. A negative value means 0.

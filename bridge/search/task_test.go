@@ -57,7 +57,7 @@ func TestTaskOfFoundTool(t *testing.T) {
 	source := server.New(mcp.Implementation{Name: "source", Version: "1"}, nil)
 	pay := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }
 	for _, name := range []string{"secret_pay", "pay"} {
-		server.AddTool(source, server.Tool{Name: name, Task: server.TaskOptional, TTL: time.Hour, MaxRestarts: 2}, pay)
+		server.AddTool(source, server.Tool{Name: name, Task: server.TaskOptional, TTL: time.Hour}, pay)
 	}
 	remote := func(name string) *server.Entry {
 		return &server.Entry{
@@ -76,7 +76,7 @@ func TestTaskOfFoundTool(t *testing.T) {
 	}
 	s := mounted(t, provider, "", nil)
 	for name, want := range map[string]*mcp.TaskRequest{
-		"pay": {TTL: time.Hour, MaxRestarts: 2}, "remote": {},
+		"pay": {TTL: time.Hour}, "remote": {},
 		"secret_pay": nil, "secret_remote": nil, "secret_none": nil,
 	} {
 		request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, []byte(`{"name":"call_tool","arguments":{"name":"`+name+`"}}`))

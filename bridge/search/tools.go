@@ -64,8 +64,9 @@ func newTool(tool *mcp.Tool, handle mcp.Handler) (*server.Entry, error) {
 		return nil, err
 	}
 	return &server.Entry{
-		Target: mcp.Target{Kind: mcp.KindTool, Name: tool.Name, Definition: mcp.NewDefinition(definition)},
-		Handle: handle,
+		Forwards: true,
+		Target:   mcp.Target{Kind: mcp.KindTool, Name: tool.Name, Definition: mcp.NewDefinition(definition)},
+		Handle:   handle,
 	}, nil
 }
 

@@ -96,7 +96,7 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 
 # L5: server and client never meet.
 internal/state:           transport/store internal/backoff internal/token
-internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/token
+internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/peertext internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/token testing
 server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token internal/unasked internal/uritemplate internal/webhook
                           github.com/go-json-experiment/json

@@ -87,7 +87,8 @@ func (r Records[T]) Update(ctx context.Context, key string, change func(*Record[
 	return r.change(ctx, key, nil, false, change)
 }
 
-// UpdateFrom is like [Records.Update], but does not read the record if it is still the known one.
+// UpdateFrom is like [Records.Update], but does not read the record if it is still the known one. change must not
+// modify what pointers, slices and maps in the known value refer to.
 func (r Records[T]) UpdateFrom(ctx context.Context, key string, known *Record[T], change func(*Record[T]) error) (*Record[T], error) {
 	return r.change(ctx, key, known, false, change)
 }
@@ -106,7 +107,7 @@ func (r Records[T]) change(ctx context.Context, key string, known *Record[T], cr
 			}
 		}
 		rec := known
-		if rec == nil {
+		if rec == nil || rec.ended(time.Now()) {
 			loaded, err := r.load(ctx, key, create)
 			if err != nil {
 				return nil, err

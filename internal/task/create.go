@@ -38,7 +38,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	now := time.Now()
 	rec := &record{
 		Principal: spec.Principal, Status: mcp.TaskWorking, Created: now, Updated: now,
-		TTL: spec.TTL, MaxRestarts: spec.MaxRestarts, Round: 1,
+		TTL: spec.TTL, Round: 1,
 	}
 	id := rand.Text()
 	if !spec.Executed {

@@ -7,7 +7,8 @@
 // Guarantees:
 //
 //  1. The record is stored before Create returns.
-//  2. A task has one outcome. The record changes by revision, and never after its end.
+//  2. A task has one outcome. The record changes by revision, and after its end only once,
+//     if the outcome of its run was unknown.
 //  3. A run records that its function begins before it begins, see [Run.Begin]. A job whose worker has died is
 //     delivered again when its lease ends. If the function had not begun, the call begins again, with the
 //     values that earlier runs have saved. Otherwise it does so only as often as the task allows, and then

@@ -222,6 +222,7 @@ func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[s
 		if changed && len(rec.Questions) == 0 {
 			rec.Status, rec.Message = mcp.TaskWorking, ""
 			rec.Round++
+			rec.HandedBack, rec.Vanished = 0, 0
 		}
 		return changed
 	})

@@ -38,7 +38,7 @@ func TestReplicasThatEndBeforeTheFunction(t *testing.T) {
 			e = r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
 				attempts++
 				e.kill()
-				if err := run.Begin(ctx); err == nil {
+				if err := run.Begin(ctx, 0); err == nil {
 					t.Error("the function has begun")
 				}
 				return task.Outcome{Error: &jsonrpc.Error{Message: "killed"}}
@@ -145,7 +145,7 @@ func TestEndedTaskKeepsItsOutcomeOnly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				e := r.replica(func(ctx context.Context, r *task.Run) task.Outcome {
-					if err := r.Begin(ctx); err != nil {
+					if err := r.Begin(ctx, 0); err != nil {
 						t.Error(err)
 					}
 					r.Save(ctx, large)
@@ -252,7 +252,7 @@ func TestTaskThatCannotBeCreated(t *testing.T) {
 		store      pushing
 		cut        bool // the store is away
 		runs       bool // a worker takes the job immediately
-		executions int
+		executions int32
 		notCreated bool
 	}{
 		"store away":                          {cut: true, notCreated: true},
@@ -266,9 +266,9 @@ func TestTaskThatCannotBeCreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				executions := 0
+				var executions atomic.Int32
 				count := func(context.Context, *task.Run) task.Outcome {
-					executions++
+					executions.Add(1)
 					return result("done")
 				}
 				creator, worker := r.replica(count), r.replica(count)
@@ -286,8 +286,8 @@ func TestTaskThatCannotBeCreated(t *testing.T) {
 				}
 				worker.Start()
 				<-time.After(time.Minute)
-				if executions != test.executions {
-					t.Errorf("%d executions, want %d", executions, test.executions)
+				if n := executions.Load(); n != test.executions {
+					t.Errorf("%d executions, want %d", n, test.executions)
 				}
 			})
 		})

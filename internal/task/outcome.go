@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // An Outcome is how a run has ended: with a result, an error or questions, or not at all.
@@ -32,7 +33,7 @@ type Outcome struct {
 func (o *Outcome) size() int {
 	size := len(o.Result) + len(o.State)
 	if o.Error != nil {
-		size += len(o.Error.Message) + len(o.Error.Data)
+		size += len(encodeError(o.Error)) + min(len(o.Error.Message), maxMessage)
 	}
 	if o.Questions != nil {
 		if questions, err := json.Marshal(o.Questions); err == nil {
@@ -44,25 +45,29 @@ func (o *Outcome) size() int {
 
 // finish stores the outcome of a run. cause is why the context of the run has ended, or nil.
 func (r *Run) finish(cause error, outcome *Outcome) {
-	incomplete := outcome.Error != nil || outcome.Failed || outcome.Questions != nil
+	failed := outcome.Error != nil || outcome.Failed
+	incomplete := failed || outcome.Questions != nil
 	unsaved, isUnsaved := errors.AsType[*unsavedError](cause)
 	switch {
 	case errors.Is(cause, errLost):
 		return // the job is that of another worker
-	case outcome.HandedBack, errors.Is(cause, errNotBegun), errors.Is(cause, errStopped) && incomplete:
+	case outcome.HandedBack, errors.Is(cause, errNotBegun), errors.Is(cause, errStopped) && failed:
 		r.handBack()
 		return
-	case errors.Is(cause, ErrExpired) && incomplete:
-		*outcome = Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: ErrExpired.Error()}}
 	case isUnsaved && incomplete:
 		*outcome = mayBeExecuted(unsaved)
+	}
+	if err := checkQuestions(outcome.Questions); err != nil {
+		*outcome = mayBeExecuted(err)
 	}
 	cancelled := errors.Is(cause, ErrCancelled) && incomplete
 	ctx, stop := context.WithDeadline(r.engine.working, r.until)
 	defer stop()
 	var pause backoff.Backoff
+	var written part
+	replaced := false
 	for {
-		err := r.conclude(cancelled, outcome)
+		err := r.conclude(cancelled, outcome, &written)
 		switch {
 		case errors.Is(err, errSealed):
 			r.engine.config.Logger.Error("the outcome of a task is lost, since this replica has lost its key", "error", err)
@@ -75,8 +80,10 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 			return
 		case noRoom(err) && r.useRoom():
 			continue
-		case noRoom(err) && outcome.size() > outcomeRoom:
-			*outcome = mayBeExecuted(err)
+		case noRoom(err) && !replaced && (errors.Is(err, store.ErrTooLarge) || outcome.size() > outcomeRoom):
+			_ = r.engine.drop(context.Background(), r.ID, written)
+			replaced, written = true, part{}
+			*outcome = mayBeExecuted(fmt.Errorf("its outcome with %d bytes cannot be stored: %w", outcome.size(), err))
 			continue
 		}
 		if ctx.Err() != nil {
@@ -94,35 +101,30 @@ func mayBeExecuted(err error) Outcome {
 	return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the call may have been executed: " + err.Error()}}
 }
 
-// useRoom frees the room that is reserved for the outcome. It returns false if there is none.
+// useRoom frees the room that is reserved for the outcome. It returns false if there is none, or if that fails.
 func (r *Run) useRoom() bool {
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
-	room := r.room
+	if r.room.Chunks == 0 || r.engine.drop(context.Background(), r.ID, r.room) != nil {
+		return false
+	}
 	r.room = part{}
-	r.engine.drop(context.Background(), r.ID, room)
-	return room.Chunks > 0
+	return true
 }
 
-// conclude stores the outcome.
-func (r *Run) conclude(cancelled bool, outcome *Outcome) error {
-	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-	defer cancel()
-	e := r.engine
-	var written part
-	var err error
-	switch {
-	case cancelled:
-	case outcome.Questions != nil:
-		if err := checkQuestions(outcome.Questions); err != nil {
+// conclude stores the outcome. written is its result or state, once that is stored.
+func (r *Run) conclude(cancelled bool, outcome *Outcome, written *part) error {
+	ctx, e := context.Background(), r.engine
+	value, what := outcome.Result, "result"
+	if outcome.Questions != nil {
+		value, what = outcome.State, "state"
+	}
+	if !cancelled && outcome.Error == nil && written.isEmpty() {
+		stored, err := e.write(ctx, r.ID, what, value, r.until)
+		if err != nil {
 			return err
 		}
-		written, err = e.write(ctx, r.ID, "state", outcome.State, r.until)
-	case outcome.Error == nil:
-		written, err = e.write(ctx, r.ID, "result", outcome.Result, r.until)
-	}
-	if err != nil {
-		return err
+		*written = stored
 	}
 	rec, err := r.update(ctx, func(rec *record) {
 		r.reported(rec)
@@ -131,18 +133,18 @@ func (r *Run) conclude(cancelled bool, outcome *Outcome) error {
 		case cancelled, outcome.Questions != nil && rec.Cancelled:
 			rec.end(mcp.TaskCancelled, cancelledMessage)
 		case outcome.Questions != nil:
-			rec.State, rec.Room, rec.Begun, rec.Lapsed = written, part{}, false, false
+			rec.State, rec.Room, rec.Begun, rec.Lapsed = *written, part{}, false, false
 			rec.Status, rec.Questions, rec.Answers = mcp.TaskInputRequired, outcome.Questions, nil
 		case outcome.Error != nil:
 			rec.fail(outcome.Error)
 		default:
 			rec.end(mcp.TaskCompleted, rec.Message)
-			rec.Result, rec.Error = written, nil
+			rec.Result = *written
 		}
 		rec.Unknown = false
 	})
-	if errors.Is(err, errLost) { // after another error, the record may name it
-		e.drop(ctx, r.ID, written)
+	if err == nil || errors.Is(err, errLost) { // otherwise the record may name what was written
+		e.dropExcept(ctx, r.ID, []part{*written}, rec.parts())
 	}
 	if err == nil {
 		e.changed(ctx, r.ID, rec)

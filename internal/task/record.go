@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -28,6 +29,8 @@ const (
 	maxPart = 16 << 20
 	// outcomeRoom is the size in bytes of the room that a run reserves in the store for its outcome.
 	outcomeRoom = maxInline
+	// maxMessage is the maximum size in bytes of a status message. A longer one is cut.
+	maxMessage = 4 << 10
 	// maxQuestions is the maximum size in bytes of the open questions of a task.
 	maxQuestions = 128 << 10
 	// keptLonger is how much longer than its task a chunk is stored, so that clocks may differ.
@@ -46,8 +49,8 @@ type record struct {
 	Cancelled bool           `json:"cancelled,omitempty"` // the client has asked to cancel the task
 
 	// Round counts the jobs of the task from 1: the first run, and one after each answered round of
-	// questions. Started is the last round of which a run has begun. Attempt counts the runs; all but the
-	// last have lost the task.
+	// questions. Started is the last round of which a run has begun. Attempt counts the runs; only the last
+	// may change the record.
 	Round   int `json:"round"`
 	Started int `json:"started,omitempty"`
 	Attempt int `json:"attempt,omitempty"`
@@ -97,13 +100,13 @@ func (r *record) isQueued() bool { return r.Status == mcp.TaskWorking && r.Start
 // end ends the task. It keeps what the client may still ask for.
 func (r *record) end(status mcp.TaskStatus, message string) {
 	r.Status, r.Message = status, message
-	r.Questions, r.Answers = nil, nil
+	r.Questions, r.Answers, r.Error = nil, nil, nil
 	r.Call, r.State, r.Room = part{}, part{}, part{}
 }
 
 // fail ends the task with an error.
 func (r *record) fail(err *jsonrpc.Error) {
-	r.end(mcp.TaskFailed, err.Message)
+	r.end(mcp.TaskFailed, peertext.Cut(err.Message, maxMessage))
 	r.Error = encodeError(err)
 }
 
@@ -188,12 +191,17 @@ func (r *record) restart(reason *jsonrpc.Error) {
 	r.queue()
 }
 
-// queue makes the task wait for a worker.
+// queue makes the task wait for a worker, unless it was cancelled.
 func (r *record) queue() {
+	if r.Cancelled {
+		r.end(mcp.TaskCancelled, cancelledMessage)
+		return
+	}
 	r.Started, r.Begun, r.Lapsed, r.Room = r.Round-1, false, false, part{}
 }
 
-// failUnbegun fails because the function has not begun in any attempt since the last questions or restart.
+// failUnbegun fails because too many attempts have ended before the function had begun. It may have begun earlier:
+// before questions, or in an attempt that was lost.
 func (r *record) failUnbegun(reason *jsonrpc.Error) {
 	if r.Round > 1 || r.Restarts > 0 {
 		reason = errServerEnded
@@ -308,12 +316,21 @@ func (r *records) write(ctx context.Context, id, what string, value json.RawMess
 	return r.writeChunks(ctx, id, what, value, until)
 }
 
-// writeChunks stores a part in chunks. After an error, none is stored.
+func (r *records) createChunk(ctx context.Context, key string, sealed []byte, until time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	_, err := r.kv.Create(ctx, key, sealed, time.Until(until)+keptLonger)
+	return err
+}
+
+// writeChunks stores a part in chunks. Each may take operationTimeout. After an error, those that may be stored are
+// deleted.
 func (r *records) writeChunks(ctx context.Context, id, what string, value []byte, until time.Time) (p part, err error) {
 	p.Name = rand.Text()
 	defer func() {
 		if err != nil {
-			r.drop(ctx, id, p)
+			p.Chunks++ // the last one may be stored too
+			_ = r.drop(ctx, id, p)
 		}
 	}()
 	for len(value) > 0 {
@@ -324,13 +341,15 @@ func (r *records) writeChunks(ctx context.Context, id, what string, value []byte
 		if err != nil {
 			return p, err
 		}
-		if _, err := r.kv.Create(ctx, key, sealed, time.Until(until)+keptLonger); err != nil {
+		if err := r.createChunk(ctx, key, sealed, until); err != nil {
 			return p, fmt.Errorf("storing the %s of the task: %w", what, err)
 		}
 		p.Chunks++
 	}
 	return p, nil
 }
+
+func (p *part) isEmpty() bool { return p.Inline == nil && p.Chunks == 0 }
 
 func (p *part) key(id string, chunk int) string {
 	return fmt.Sprintf("%s%s/%s/%d", keyPrefix, id, p.Name, chunk)
@@ -344,7 +363,7 @@ func (r *records) read(ctx context.Context, id string, p *part) (json.RawMessage
 	var value []byte
 	for i := range p.Chunks {
 		key := p.key(id, i)
-		item, err := r.kv.Get(ctx, key)
+		item, err := r.getChunk(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("reading a part of the task: %w", err)
 		}
@@ -357,20 +376,28 @@ func (r *records) read(ctx context.Context, id string, p *part) (json.RawMessage
 	return value, nil
 }
 
+func (r *records) getChunk(ctx context.Context, key string) (store.Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	return r.kv.Get(ctx, key)
+}
+
 // drop deletes the chunks of a part that no record names. What remains after an error expires.
-func (r *records) drop(ctx context.Context, id string, p part) {
+func (r *records) drop(ctx context.Context, id string, p part) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
+	var failed error
 	for i := range p.Chunks {
-		_ = r.kv.Delete(ctx, p.key(id, i), 0)
+		failed = errors.Join(failed, r.kv.Delete(ctx, p.key(id, i), 0))
 	}
+	return failed
 }
 
 // dropExcept deletes the chunks of parts, except of those that are kept.
 func (r *records) dropExcept(ctx context.Context, id string, parts, kept []part) {
 	for _, p := range parts {
 		if p.Chunks > 0 && !slices.ContainsFunc(kept, func(k part) bool { return k.Name == p.Name }) {
-			r.drop(ctx, id, p)
+			_ = r.drop(ctx, id, p)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -73,20 +74,23 @@ type Run struct {
 	wake      chan struct{} // has a value when the record must be read or written
 }
 
-// Report sets the message and, unless it is nil, the progress of the task. It does not block; both are stored
+// Report sets the message, which is cut to 4 KiB, and, unless it is nil, the progress of the task. It does not block; both are stored
 // within half a second, and the last ones count.
 func (r *Run) Report(message string, progress *Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.message, r.described, r.unsaved = message, true, true
+	r.message, r.described, r.unsaved = peertext.Cut(message, maxMessage), true, true
 	if progress != nil {
 		r.progress = progress
 	}
 	r.wakeUp()
 }
 
-// reported sets the last progress in the record.
+// reported sets the last progress in the record, unless the task has failed.
 func (r *Run) reported(rec *record) {
+	if rec.Unknown {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.described {
@@ -104,8 +108,7 @@ func (r *Run) store() {
 	unsaved := r.unsaved
 	r.unsaved = false
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-	defer cancel()
+	ctx := context.Background()
 	rec, err := r.update(ctx, r.reported)
 	switch {
 	case errors.Is(err, errLost):
@@ -129,32 +132,43 @@ func (r *Run) wakeUp() {
 	}
 }
 
-// Begin records that the function of the call begins, and reserves room in the store for its outcome. A
-// function that must not be executed twice begins after it only. After an error, the function must not be
-// executed: the context of the run ends, and the job is handed back. Later calls do nothing.
-func (r *Run) Begin(ctx context.Context) error {
+// Begin records that the function of the call begins, and how often it may begin again, and reserves room in the store
+// for its outcome. A function that must not be executed twice begins after it only. After an error, the function must
+// not be executed: the context of the run ends, and the job is handed back. Later calls do nothing.
+func (r *Run) Begin(ctx context.Context, maxRestarts int) error {
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
-	if r.begun {
+	switch {
+	case r.begun:
 		return nil
+	case r.ctx.Err() != nil:
+		return context.Cause(r.ctx)
 	}
 	room, err := r.engine.writeChunks(ctx, r.ID, "room for the outcome", make([]byte, outcomeRoom), r.until)
+	var rec *record
 	if err == nil {
-		_, err = r.update(ctx, func(rec *record) { rec.Begun, rec.Room = true, room })
+		rec, err = r.update(ctx, func(rec *record) {
+			if !rec.Cancelled {
+				rec.Begun, rec.MaxRestarts, rec.Room = true, maxRestarts, room
+			}
+		})
 	}
-	if err == nil {
+	if err == nil && !rec.Cancelled {
 		r.begun, r.room = true, room
 		return nil
 	}
-	if ctx.Err() == nil && !errors.Is(err, errLost) {
+	if err == nil {
+		r.cancel(ErrCancelled)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errLost) {
 		r.engine.config.Logger.Warn("the function of a task does not begin, since that cannot be stored; it is tried again", "error", err)
 	}
-	r.cancel(errNotBegun)
-	r.engine.drop(ctx, r.ID, room)
+	r.cancel(errNotBegun) // unless there is another cause
+	_ = r.engine.drop(ctx, r.ID, room)
 	return context.Cause(r.ctx)
 }
 
-// Save stores the state for a run that begins again. While the store cannot be reached, it waits. If there is
+// Save stores the state for a run that begins again. While the store cannot be reached, it waits until ctx ends. If there is
 // no room for the state, the context of the run ends and the task fails, since what follows must not be
 // executed without it.
 func (r *Run) Save(ctx context.Context, state json.RawMessage) {
@@ -186,13 +200,25 @@ func (r *Run) save(ctx context.Context, state json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.update(ctx, func(rec *record) { rec.State = written })
+	rec, err := r.update(ctx, func(rec *record) {
+		if !rec.Unknown {
+			rec.State = written
+		}
+	})
+	switch {
+	case err == nil, errors.Is(err, errLost):
+		r.engine.dropExcept(ctx, r.ID, []part{written}, rec.parts())
+	case noRoom(err): // after another error, the record may name it
+		_ = r.engine.drop(ctx, r.ID, written)
+	}
 	return err
 }
 
 // update changes the record if it is still that of this run. Otherwise it ends the context of the run, and returns
-// errLost.
+// errLost with the record. It takes at most operationTimeout.
 func (r *Run) update(ctx context.Context, change func(rec *record)) (*record, error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
 	lost := false
 	rec, err := r.engine.update(ctx, r.ID, func(rec *record) bool {
 		lost = !r.owns(rec)
@@ -210,5 +236,5 @@ func (r *Run) update(ctx context.Context, change func(rec *record)) (*record, er
 
 // owns reports whether the record waits for the outcome of this run.
 func (r *Run) owns(rec *record) bool {
-	return rec.Attempt == r.attempt && rec.Started == r.round && (rec.Status == mcp.TaskWorking || rec.Unknown)
+	return rec.Attempt == r.attempt && rec.Started == r.round && rec.Round == r.round && (rec.Status == mcp.TaskWorking || rec.Unknown)
 }

@@ -180,10 +180,13 @@ func (r *Run) begin(ctx context.Context) bool {
 		e.changed(ctx, r.ID, rec)
 		e.ack(r.job)
 	case claimed == obsolete:
+		if rec.Status.Ended() {
+			e.changed(ctx, r.ID, rec) // the run that has ended it may not have known
+		}
 		e.ack(r.job)
 	default:
 		r.attempt, r.until = rec.Attempt, rec.until()
-		if err := r.read(ctx, rec); err != nil {
+		if err := r.read(context.WithoutCancel(ctx), rec); err != nil {
 			log.Warn("a task cannot begin here; it is tried again", "error", err)
 			r.handBack()
 			return false
@@ -234,9 +237,7 @@ func (r *Run) read(ctx context.Context, rec *record) (err error) {
 
 // handBack records that the run ends without an outcome, and returns the job to the queue.
 func (r *Run) handBack() {
-	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-	defer cancel()
-	e := r.engine
+	ctx, e := context.Background(), r.engine
 	r.beginning.Lock()
 	begun := r.begun
 	r.beginning.Unlock()
@@ -253,7 +254,7 @@ func (r *Run) handBack() {
 	case e.pulling.Err() != nil: // this replica does not take the job again
 		e.nak(r.job, 0)
 	default:
-		e.nak(r.job, delay(rec.HandedBack))
+		e.nak(r.job, delay(max(1, rec.HandedBack+rec.Restarts)))
 	}
 }
 

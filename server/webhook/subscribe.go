@@ -149,7 +149,8 @@ func (d *Deliverer) beginProgress(ctx context.Context, sub *subscription, start 
 		return "", "", err
 	}
 	_, err = d.records.states.Put(ctx, stateKey(sub.ID), func(rec *state.Record[progress]) (err error) {
-		rec.Value, rec.Until = progress{Position: position}, sub.Expires
+		rec.Value = progress{Position: position}
+		outlive(rec, sub.Expires)
 		push, err = rec.Value.wake(time.Now())
 		return err
 	})
@@ -267,7 +268,9 @@ func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
 		}
 	}
 	_, err = d.records.verified.Put(ctx, key, func(rec *state.Record[verification]) error {
-		rec.Until = until
+		if !rec.Stored() || until.IsZero() || !rec.Until.IsZero() && until.After(rec.Until) {
+			rec.Until = until
+		}
 		return nil
 	})
 	return err

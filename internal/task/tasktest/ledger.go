@@ -159,7 +159,7 @@ func (s *scenario) run(t *testing.T, lease time.Duration, shared store.Store) {
 				if s.before != nil && f.first {
 					f.onBefore.Do(func() { s.before(f) })
 				}
-				if err := run.Begin(ctx); err != nil {
+				if err := run.Begin(ctx, s.maxRestarts); err != nil {
 					return task.Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}}
 				}
 				l.write()
@@ -188,7 +188,7 @@ func (s *scenario) run(t *testing.T, lease time.Duration, shared store.Store) {
 	first.first = true
 	creator := start(first, s.function)
 	created, err := creator.Create(t.Context(), task.Spec{
-		TaskRequest: mcp.TaskRequest{TTL: time.Hour, MaxRestarts: s.maxRestarts}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`),
+		TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`),
 	})
 	if err != nil {
 		t.Fatal(err)
