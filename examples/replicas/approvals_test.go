@@ -177,7 +177,7 @@ func TestApprovalsWhileReplicasAreKilled(t *testing.T) {
 		t.Run(engine.name, func(t *testing.T) {
 			t.Parallel()
 			kills := killsOf(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*patience+time.Duration(2*kills)*2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 4*patience+time.Duration(2*kills)*2*time.Second)
 			defer cancel()
 			url, token := storeOf(t, engine)
 			a := &approvals{ledger: newLedger(), approved: make(map[string]int), shown: make(map[string]bool), release: make(chan struct{})}

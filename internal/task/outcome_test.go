@@ -426,7 +426,7 @@ func TestLargeMessage(t *testing.T) {
 	}
 }
 
-// An outcome of less than 64 KiB in a store that is full.
+// A small outcome in a store that is full.
 func TestFullStoreSmallError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -28,7 +28,7 @@ const (
 	// maxPart is the maximum size in bytes of a part: of the call, its state or its result.
 	maxPart = 16 << 20
 	// outcomeRoom is the size in bytes of the room that a run reserves in the store for its outcome.
-	outcomeRoom = maxInline
+	outcomeRoom = 4 << 10
 	// maxMessage is the maximum size in bytes of a status message. A longer one is cut.
 	maxMessage = 4 << 10
 	// maxQuestions is the maximum size in bytes of the open questions of a task.
