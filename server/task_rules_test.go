@@ -220,102 +220,86 @@ func TestTaskWithoutItsStore(t *testing.T) {
 	}
 }
 
-// An entry with a handler of its own, as those of server/openapi, runs as a task because of a guard, such as an approval.
-// It does not run again.
-func TestHandlerOfEntryBeginsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		shared, runs := newStore(t), 0
-		asks := mcp.Guard{Name: "asks", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
-			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-				if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
-					return nil, err
+// The call of a tool that a guard has made a task begins again as often as the tool says, which is never for an entry with
+// a handler of its own, unless the handler only forwards the call.
+func TestRestartsOfGuardedTools(t *testing.T) {
+	asks := mcp.Guard{Name: "asks", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
+				return nil, err
+			}
+			return next(ctx, call)
+		}
+	}}
+	tool := func(t *testing.T, tool server.Tool, run func(context.Context) error) *server.Entry {
+		e, err := server.NewTool(tool, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) { return "", run(ctx) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	own := func(forwards bool) func(t *testing.T, run func(context.Context) error) *server.Entry {
+		return func(_ *testing.T, run func(context.Context) error) *server.Entry {
+			return &server.Entry{
+				Target:   mcp.Target{Kind: mcp.KindTool, Name: "pay", Definition: mcp.NewDefinition([]byte(`{"name":"pay","inputSchema":{"type":"object"}}`))},
+				Handle:   func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) { return nil, run(ctx) },
+				Forwards: forwards,
+			}
+		}
+	}
+	const stops = 5
+	for name, test := range map[string]struct {
+		entry func(t *testing.T, run func(context.Context) error) *server.Entry
+		want  int // runs
+	}{
+		"tool": {func(t *testing.T, run func(context.Context) error) *server.Entry {
+			return tool(t, server.Tool{Name: "pay"}, run)
+		}, 1},
+		"tool with restarts": {func(t *testing.T, run func(context.Context) error) *server.Entry {
+			return tool(t, server.Tool{Name: "pay", MaxRestarts: 2}, run)
+		}, 3},
+		"task with restarts": {func(t *testing.T, run func(context.Context) error) *server.Entry {
+			return tool(t, server.Tool{Name: "pay", Task: server.TaskOptional, MaxRestarts: 3}, run)
+		}, 4},
+		"own handler":          {own(false), 1},
+		"own handler forwards": {own(true), 1 + stops},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, runs := newStore(t), 0
+				start := func() *taskClient {
+					s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared, Guards: []mcp.Guard{asks}})
+					if err := s.Replace(test.entry(t, func(ctx context.Context) error {
+						runs++
+						<-ctx.Done()
+						return ctx.Err()
+					})); err != nil {
+						t.Fatal(err)
+					}
+					if err := s.Start(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					return newTaskClient(t, s, taskOptions())
 				}
-				return next(ctx, call)
-			}
-		}}
-		start := func() *taskClient {
-			s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared, Guards: []mcp.Guard{asks}})
-			err := s.Replace(&server.Entry{
-				Target: mcp.Target{Kind: mcp.KindTool, Name: "pay", Definition: mcp.NewDefinition([]byte(`{"name":"pay","inputSchema":{"type":"object"}}`))},
-				Handle: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-					runs++
-					<-ctx.Done()
-					return nil, ctx.Err()
-				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return newTaskClient(t, s, taskOptions())
-		}
-		stop := func(c *taskClient) {
-			c.session.Close()
-			ended, cancel := context.WithCancel(context.Background())
-			cancel()
-			_ = c.server.Shutdown(ended)
-		}
-		c := start()
-		id := c.start("pay", `{}`)
-		for range 5 {
-			synctest.Wait()
-			stop(c)
-			c = start()
-			if err := c.server.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			c.request(mcp.MethodTasksGet, `{"taskId":"`+id+`"}`)
-			<-time.After(2 * time.Minute)
-		}
-		defer stop(c)
-		if runs != 1 {
-			t.Errorf("the handler has run %d times", runs)
-		}
-	})
-}
-
-// A guard makes the call a task, and the tool says how often its function may begin again.
-func TestGuardedToolKeepsItsRestarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		shared, runs := newStore(t), 0
-		asks := mcp.Guard{Name: "asks", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
-			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-				if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
-					return nil, err
+				stop := func(c *taskClient) {
+					c.session.Close()
+					ended, cancel := context.WithCancel(context.Background())
+					cancel()
+					_ = c.server.Shutdown(ended) // it says that the task was interrupted
 				}
-				return next(ctx, call)
-			}
-		}}
-		start := func() *taskClient {
-			s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared, Guards: []mcp.Guard{asks}})
-			yes := true
-			server.AddTool(s, server.Tool{Name: "pay", Task: server.TaskOptional, MaxRestarts: 3, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: &yes}}, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
-				runs++
-				<-ctx.Done()
-				return "", ctx.Err()
+				c := start()
+				c.start("pay", `{}`)
+				for range stops {
+					synctest.Wait()
+					stop(c)
+					c = start()
+					<-time.After(2 * time.Minute)
+				}
+				defer stop(c)
+				if runs != test.want {
+					t.Errorf("the function has run %d times, want %d", runs, test.want)
+				}
 			})
-			return newTaskClient(t, s, taskOptions())
-		}
-		stop := func(c *taskClient) {
-			c.session.Close()
-			ended, cancel := context.WithCancel(context.Background())
-			cancel()
-			_ = c.server.Shutdown(ended)
-		}
-		c := start()
-		id := c.start("pay", `{}`)
-		for range 5 {
-			synctest.Wait()
-			stop(c)
-			c = start()
-			if err := c.server.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			c.request(mcp.MethodTasksGet, `{"taskId":"`+id+`"}`)
-			<-time.After(2 * time.Minute)
-		}
-		defer stop(c)
-		if runs != 4 {
-			t.Errorf("the handler has run %d times", runs)
-		}
-	})
+		})
+	}
 }

@@ -36,11 +36,19 @@ type Record[T any] struct {
 	// Until is when the record ends. Zero means that it does not.
 	Until time.Time
 
-	revision uint64 // 0: it is not stored
+	stored   bool   // and has not ended
+	revision uint64 // of what is in the store, which may have ended; 0 if there is nothing
 }
 
-// Stored reports whether the record was in the store.
-func (r *Record[T]) Stored() bool { return r.revision != 0 }
+// Stored reports whether the record was in the store, and had not ended.
+func (r *Record[T]) Stored() bool { return r.stored }
+
+// Extend makes the record end at a time, unless it ends later already. Zero means that it does not end.
+func (r *Record[T]) Extend(until time.Time) {
+	if !r.stored || until.IsZero() || !r.Until.IsZero() && until.After(r.Until) {
+		r.Until = until
+	}
+}
 
 func (r *Record[T]) ended(now time.Time) bool { return !r.Until.IsZero() && !now.Before(r.Until) }
 
@@ -160,7 +168,7 @@ func (r Records[T]) write(ctx context.Context, key string, rec *Record[T]) error
 	if err != nil {
 		return fmt.Errorf("writing the record %s: %w", key, err)
 	}
-	rec.revision = revision
+	rec.stored, rec.revision = true, revision
 	return nil
 }
 
@@ -177,8 +185,7 @@ func (r Records[T]) Delete(ctx context.Context, key string, known *Record[T]) er
 	return nil
 }
 
-// Watch yields the records whose keys begin with the segments of prefix, and then each change; see
-// [store.KV.Watch]. A record that was deleted is nil. An error that belongs to one record is yielded with its key,
+// Watch yields the records under prefix, and then each change; see [store.KV.Watch]. A record that was deleted is nil. An error that belongs to one record is yielded with its key,
 // and the next record follows; after an error without a key, nothing follows.
 func (r Records[T]) Watch(ctx context.Context, prefix string) iter.Seq2[Change[T], error] {
 	return func(yield func(Change[T], error) bool) {
@@ -236,7 +243,7 @@ func (r Records[T]) decode(ctx context.Context, key string, item store.Item) (*R
 	if format.Version != recordVersion {
 		return nil, fmt.Errorf("the record %s has the version %d, expected %d", key, format.Version, recordVersion)
 	}
-	rec := &Record[T]{revision: item.Revision}
+	rec := &Record[T]{stored: true, revision: item.Revision}
 	if format.Until != 0 {
 		rec.Until = time.UnixMilli(format.Until)
 	}

@@ -201,6 +201,47 @@ func TestChangeThatEnds(t *testing.T) {
 	}
 }
 
+// A record is extended and never shortened. The table crosses when it ends with when it is asked to end.
+func TestExtendedRecord(t *testing.T) {
+	const hour = time.Hour
+	for name, test := range map[string]struct{ ends, until, want time.Duration }{ // since the beginning; 0 means never
+		"later":               {hour, 2 * hour, 2 * hour},
+		"earlier":             {2 * hour, hour, 2 * hour},
+		"never":               {hour, 0, 0},
+		"from never":          {0, hour, 0},
+		"none":                {-1, hour, hour},
+		"none, never":         {-1, 0, 0},
+		"one that has ended":  {time.Second, hour, hour},
+		"one that ended, not": {time.Second, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				at := func(d time.Duration) time.Time {
+					if d == 0 {
+						return time.Time{}
+					}
+					return begun.Add(d)
+				}
+				records := state.NewRecords[cake](newStore(t), nil)
+				if test.ends >= 0 {
+					if _, err := records.Create(t.Context(), "cake", cake{}, at(test.ends)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				<-time.After(2 * time.Second)
+				rec, err := records.Put(t.Context(), "cake", func(rec *state.Record[cake]) error {
+					rec.Extend(at(test.until))
+					return nil
+				})
+				if err != nil || !rec.Until.Equal(at(test.want)) {
+					t.Errorf("the record ends at %v, want %v; %v", rec.Until, at(test.want), err)
+				}
+			})
+		})
+	}
+}
+
 // UpdateFrom reads a record only if it has changed.
 func TestUpdateFromKnownRecord(t *testing.T) {
 	kv := &counting{KV: newStore(t)}

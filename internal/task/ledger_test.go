@@ -28,7 +28,7 @@ func TestExecutionsInMemory(t *testing.T) {
 	})
 }
 
-// A task whose replicas end before its function has begun, again and again, fails. Its function has not begun.
+// A task fails if eleven replicas, one after the other, end before its function begins. The function never begins.
 func TestReplicasThatEndBeforeTheFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -194,8 +194,8 @@ func (r *rig) stored() (values, size int) {
 	return values, size
 }
 
-// A run that was cut off, and whose task another run has begun, ends when it saves a value: what follows is not
-// executed.
+// If another run has begun the task of a run that was cut off, that one ends when it saves a value. What follows is
+// not executed.
 func TestLostRunEndsWhenItSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -221,47 +221,23 @@ func TestLostRunEndsWhenItSaves(t *testing.T) {
 	})
 }
 
-// A pushing is a store whose Push fails.
-type pushing struct {
-	store.Store
-	applied bool // it has taken effect nevertheless
-	held    bool // Delete fails too
-	begun   func()
-}
-
-func (p pushing) Push(ctx context.Context, queue, id string, data []byte) error {
-	if p.applied {
-		if err := p.Store.Push(ctx, queue, id, data); err != nil {
-			return err
-		}
-		p.begun()
-	}
-	return errCut
-}
-
-func (p pushing) Delete(ctx context.Context, key string, revision uint64) error {
-	if p.held {
-		return errCut
-	}
-	return p.Store.Delete(ctx, key, revision)
-}
-
 // A task is reported as not created only if its call is not executed.
 func TestTaskThatCannotBeCreated(t *testing.T) {
 	for name, test := range map[string]struct {
-		store      pushing
-		cut        bool // the store is away
+		away       bool // the store, from the beginning
+		pushed     bool // the failing Push has taken effect
+		kept       bool // the record cannot be deleted
 		runs       bool // a worker takes the job immediately
 		executions int32
 		notCreated bool
 	}{
-		"store away":                          {cut: true, notCreated: true},
+		"store away":                          {away: true, notCreated: true},
 		"job lost":                            {notCreated: true},
-		"job stored":                          {store: pushing{applied: true}, notCreated: true},
-		"job stored and begun":                {store: pushing{applied: true}, runs: true, executions: 1},
-		"job lost, record kept":               {store: pushing{held: true}},
-		"job stored, record kept":             {store: pushing{applied: true, held: true}, executions: 1},
-		"job begun, record cannot be deleted": {store: pushing{applied: true, held: true}, runs: true, executions: 1},
+		"job stored":                          {pushed: true, notCreated: true},
+		"job stored and begun":                {pushed: true, runs: true, executions: 1},
+		"job lost, record kept":               {kept: true},
+		"job stored, record kept":             {pushed: true, kept: true, executions: 1},
+		"job begun, record cannot be deleted": {pushed: true, kept: true, runs: true, executions: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -271,16 +247,30 @@ func TestTaskThatCannotBeCreated(t *testing.T) {
 					executions.Add(1)
 					return result("done")
 				}
-				creator, worker := r.replica(count), r.replica(count)
+				creator := r.hooked(&hooked{
+					push: func(do func() error) error {
+						if test.pushed {
+							if err := do(); err != nil {
+								return err
+							}
+							synctest.Wait()
+						}
+						return errCut
+					},
+					del: func(_ string, do func() error) error {
+						if test.kept {
+							return errCut
+						}
+						return do()
+					},
+				}, count)
 				creator.Drain() // it takes no jobs
+				creator.link.cut.Store(test.away)
+				worker := r.replica(count)
 				if test.runs {
 					worker.Start()
 				}
-				test.store.Store = r.memory
-				test.store.begun = synctest.Wait
-				creator.link.Store = test.store
-				creator.link.cut.Store(test.cut)
-				_, err := creator.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+				_, err := creator.Create(t.Context(), spec)
 				if err == nil || errors.Is(err, task.ErrNotCreated) != test.notCreated {
 					t.Errorf("the error is %v, want ErrNotCreated: %t", err, test.notCreated)
 				}

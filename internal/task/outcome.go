@@ -95,8 +95,8 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 	}
 }
 
-// mayBeExecuted returns the outcome of a call that has executed something, and whose own outcome, or a value of
-// it, cannot be stored.
+// mayBeExecuted returns the outcome of a call that may have changed something, if its own outcome or a value of it
+// cannot be stored.
 func mayBeExecuted(err error) Outcome {
 	return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the call may have been executed: " + err.Error()}}
 }

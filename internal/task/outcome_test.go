@@ -1,12 +1,10 @@
 package task_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -40,6 +37,7 @@ func (h *hooked) Get(ctx context.Context, key string) (store.Item, error) {
 	}
 	return h.Store.Get(ctx, key)
 }
+
 func (h *hooked) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
 	if h.all != nil {
 		if err := h.all(ctx); err != nil {
@@ -52,6 +50,7 @@ func (h *hooked) Update(ctx context.Context, key string, value []byte, revision 
 	}
 	return do()
 }
+
 func (h *hooked) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
 	if h.all != nil {
 		if err := h.all(ctx); err != nil {
@@ -64,6 +63,7 @@ func (h *hooked) Create(ctx context.Context, key string, value []byte, ttl time.
 	}
 	return do()
 }
+
 func (h *hooked) Push(ctx context.Context, q, id string, data []byte) error {
 	do := func() error { return h.Store.Push(ctx, q, id, data) }
 	if h.push != nil {
@@ -71,6 +71,7 @@ func (h *hooked) Push(ctx context.Context, q, id string, data []byte) error {
 	}
 	return do()
 }
+
 func (h *hooked) Delete(ctx context.Context, key string, rev uint64) error {
 	do := func() error { return h.Store.Delete(ctx, key, rev) }
 	if h.del != nil {
@@ -78,6 +79,7 @@ func (h *hooked) Delete(ctx context.Context, key string, rev uint64) error {
 	}
 	return do()
 }
+
 func (h *hooked) Nak(ctx context.Context, job *store.Job, d time.Duration) error {
 	if h.nak != nil {
 		h.nak(d)
@@ -85,125 +87,106 @@ func (h *hooked) Nak(ctx context.Context, job *store.Job, d time.Duration) error
 	return h.Store.Nak(ctx, job, d)
 }
 
-func (r *rig) hooked(h *hooked, logs *bytes.Buffer, run func(ctx context.Context, run *task.Run) task.Outcome) *task.Engine {
+// hooked starts an engine with the hooks.
+func (r *rig) hooked(h *hooked, run func(ctx context.Context, run *task.Run) task.Outcome) *replica {
 	h.Store = r.memory
-	log := slog.New(slog.DiscardHandler)
-	if logs != nil {
-		log = slog.New(slog.NewTextHandler(logs, nil))
-	}
-	e := task.New(task.Config{Store: h, Key: state.FixedKey(r.ring), Run: run, Max: r.max, Logger: log})
-	r.t.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		e.Stop(ended)
-	})
+	e := r.replica(run)
+	e.link.Store = h
 	return e
 }
 
-func (r *rig) createAt(e *task.Engine, call json.RawMessage) string {
+// spec is a task without arguments.
+var spec = task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)}
+
+// large is a value that is stored in chunks.
+var large = json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)
+
+// cutOff lets a function run at a replica that is cut off until its task has failed. Then the replica is back, and
+// function goes on.
+func (r *rig) cutOff(function func(ctx context.Context, run *task.Run) task.Outcome) (e *replica, id string) {
 	r.t.Helper()
-	if call == nil {
-		call = json.RawMessage(`{}`)
-	}
-	created, err := e.Create(r.t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: 24 * time.Hour}, Call: call, State: json.RawMessage(`{}`)})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return created.TaskID
+	back := make(chan struct{})
+	first := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+		if err := run.Begin(ctx, 0); err != nil {
+			r.t.Error(err)
+		}
+		<-back
+		return function(ctx, run)
+	})
+	id = r.create(first, task.Spec{})
+	synctest.Wait()
+	first.kill()
+	e = r.replica(done)
+	e.Start()
+	<-time.After(3 * store.DefaultLease)
+	r.expect(e, id, mcp.TaskFailed)
+	first.link.cut.Store(false)
+	close(back)
+	<-time.After(time.Minute)
+	return e, id
 }
 
-// The update that stores questions takes effect but returns an error; the client answers before it is tried again.
-func TestAmbiguousQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		h := &hooked{}
-		var e *task.Engine
-		var id string
-		asked := 0
-		n := 0
-		var armed atomic.Bool
-		h.update = func(_ string, _ []byte, do func() (uint64, error)) (uint64, error) {
-			rev, err := do()
-			if armed.Load() {
-				if n++; n == 1 {
-					return 0, errors.New("timeout") // it has taken effect
+// onlyOutcome checks that the store has the record of a task, and no chunks.
+func (r *rig) onlyOutcome() {
+	r.t.Helper()
+	if values, size := r.stored(); values != 1 {
+		r.t.Errorf("the store has %d values with %d bytes", values, size)
+	}
+}
+
+// timeoutOnce returns a hook: when it is armed, the next Update takes effect and returns an error.
+func timeoutOnce(armed *atomic.Bool) func(string, []byte, func() (uint64, error)) (uint64, error) {
+	return func(_ string, _ []byte, do func() (uint64, error)) (uint64, error) {
+		revision, err := do()
+		if armed.CompareAndSwap(true, false) {
+			return 0, errors.New("timeout")
+		}
+		return revision, err
+	}
+}
+
+// Questions that were stored with an error are stored once: the answers are not lost, whether the next round begins
+// immediately or waits for a worker.
+func TestQuestionsAreStoredOnce(t *testing.T) {
+	for name, workers := range map[string]int{"begins": 100, "waits": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.max = workers
+				var armed atomic.Bool
+				first := true
+				e := r.hooked(&hooked{update: timeoutOnce(&armed)}, func(ctx context.Context, run *task.Run) task.Outcome {
+					if len(run.Answers) > 0 {
+						return result("done")
+					}
+					if err := run.Begin(ctx, 0); err != nil {
+						t.Error(err)
+					}
+					armed.Store(first)
+					first = false
+					return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
+				})
+				id := r.create(e, task.Spec{})
+				synctest.Wait()
+				other := r.replica(done)
+				other.Drain() // it takes no jobs
+				if err := other.Answer(t.Context(), id, ann, map[string]json.RawMessage{"a": json.RawMessage(`{}`)}); err != nil {
+					t.Fatal(err)
 				}
-			}
-			return rev, err
-		}
-		e = r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
-			if len(run.Answers) == 0 {
-				asked++
-				_ = run.Begin(ctx, 0)
-				armed.Store(asked == 1)
-				return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
-			}
-			return result("done")
+				<-time.After(5 * time.Minute)
+				r.expect(other, id, mcp.TaskCompleted)
+			})
 		})
-		id = r.createAt(e, nil)
-		synctest.Wait()
-		// answered by another replica that runs nothing; its job is delivered a little later.
-		other := r.replica(done)
-		other.Drain()
-		if err := other.Answer(t.Context(), id, ann, map[string]json.RawMessage{"a": json.RawMessage(`{}`)}); err != nil {
-			t.Fatal(err)
-		}
-		got, err := other.Get(t.Context(), id, ann)
-		t.Log("after the answer:", got.Status, err)
-		<-time.After(5 * time.Minute)
-		got, _ = other.Get(t.Context(), id, ann)
-		if got.Status != mcp.TaskCompleted {
-			t.Errorf("the task is %s, questions %v", got.Status, got.InputRequests)
-		}
-	})
+	}
 }
 
-// The same while the next round waits (all workers busy).
-func TestAmbiguousQuestionsQueued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.max = 1
-		h := &hooked{}
-		var armed atomic.Bool
-		h.update = func(_ string, _ []byte, do func() (uint64, error)) (uint64, error) {
-			rev, err := do()
-			if armed.CompareAndSwap(true, false) {
-				return 0, errors.New("timeout") // it has taken effect
-			}
-			return rev, err
-		}
-		first := true
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
-			if len(run.Answers) == 0 {
-				_ = run.Begin(ctx, 0)
-				armed.Store(first)
-				first = false
-				return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
-			}
-			return result("done")
-		})
-		id := r.createAt(e, nil)
-		synctest.Wait()
-		other := r.replica(done)
-		other.Drain()
-		if err := other.Answer(t.Context(), id, ann, map[string]json.RawMessage{"a": json.RawMessage(`{}`)}); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(5 * time.Minute)
-		got, _ := other.Get(t.Context(), id, ann)
-		if got.Status != mcp.TaskCompleted {
-			t.Errorf("the task is %s, questions %v", got.Status, got.InputRequests)
-		}
-	})
-}
-
-// A task that was handed back once; later, the job of its answers is lost.
+// A task that was handed back once goes on although the job of its answers is lost.
 func TestLostJobAfterHandBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
 		runs := 0
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			runs++
 			switch {
 			case runs == 1:
@@ -213,11 +196,12 @@ func TestLostJobAfterHandBack(t *testing.T) {
 			}
 			return result("done")
 		})
-		id := r.createAt(e, nil)
+		id := r.create(e, task.Spec{})
 		<-time.After(time.Minute)
 		h.push = func(func() error) error { return errors.New("away") }
-		err := e.Answer(t.Context(), id, ann, map[string]json.RawMessage{"a": json.RawMessage(`{}`)})
-		t.Log("answer:", err)
+		if err := e.Answer(t.Context(), id, ann, map[string]json.RawMessage{"a": json.RawMessage(`{}`)}); err == nil {
+			t.Error("the job was not lost")
+		}
 		h.push = nil
 		for range 100 {
 			<-time.After(time.Minute)
@@ -234,105 +218,68 @@ func TestLostJobAfterHandBack(t *testing.T) {
 	})
 }
 
-// A cancelled run replaces "may have been executed", and the error stays.
-func TestCancelledAfterUnknown(t *testing.T) {
+// A run that was cut off, and comes back after its task has failed, may replace the failure by its outcome. Nothing else
+// of it is stored.
+func TestRunComesBackAfterItsTaskHasFailed(t *testing.T) {
+	for name, test := range map[string]struct {
+		function func(ctx context.Context, run *task.Run) task.Outcome
+		status   mcp.TaskStatus
+		message  string
+	}{
+		"result": {done, mcp.TaskCompleted, ""},
+		"progress and a value": {func(ctx context.Context, run *task.Run) task.Outcome {
+			run.Report("half done", nil)
+			run.Save(ctx, large)
+			return untilEnd(ctx, run)
+		}, mcp.TaskFailed, "may have been executed"},
+		"questions": {func(context.Context, *task.Run) task.Outcome {
+			return task.Outcome{Questions: question("a"), State: large}
+		}, mcp.TaskFailed, "may have been executed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				e, id := r.cutOff(test.function)
+				if got := r.expect(e, id, test.status); !strings.Contains(got.StatusMessage, test.message) {
+					t.Errorf("the message is %q", got.StatusMessage)
+				}
+				r.onlyOutcome()
+			})
+		})
+	}
+}
+
+// A run that was cancelled while it was cut off ends its failed task as cancelled, without the error of the failure.
+func TestCancelledRunComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
-			_ = run.Begin(ctx, 0)
+			if err := run.Begin(ctx, 0); err != nil {
+				t.Error(err)
+			}
 			return untilEnd(ctx, run)
 		})
 		id := r.create(e, task.Spec{})
 		synctest.Wait()
 		e.kill()
 		other := r.replica(done)
-		other.Drain()
-		e.link.silent.Store(true)
-		// the message of the cancellation is lost
-		lost := &hooked{}
-		canceller := r.hooked(lost, nil, done)
-		canceller.Drain()
-		bus := r.replica(done)
-		bus.link.silent.Store(true)
-		bus.Drain()
-		if err := bus.Cancel(t.Context(), id, ann); err != nil {
+		other.link.silent.Store(true) // the message of the cancellation is lost
+		if err := other.Cancel(t.Context(), id, ann); err != nil {
 			t.Fatal(err)
 		}
-		worker := r.replica(done)
-		worker.Start()
+		other.Start()
 		<-time.After(3 * store.DefaultLease)
 		r.expect(other, id, mcp.TaskFailed)
 		e.link.cut.Store(false)
 		<-time.After(time.Minute)
-		got := r.get(other, id)
-		t.Logf("%s %q error %s", got.Status, got.StatusMessage, got.Error)
-		if got.Status != mcp.TaskFailed && got.Error != nil {
-			t.Errorf("the task is %s and has the error %s", got.Status, got.Error)
+		if got := r.expect(other, id, mcp.TaskCancelled); got.Error != nil {
+			t.Errorf("the cancelled task has the error %s", got.Error)
 		}
 	})
 }
 
-// The progress and state of a run that was cut off, in the record of the task that has failed.
-func TestProgressAfterUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		back := make(chan struct{})
-		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
-			_ = run.Begin(ctx, 0)
-			<-back
-			run.Report("half done", nil)
-			run.Save(ctx, json.RawMessage(`"`+strings.Repeat("x", 300<<10)+`"`))
-			return untilEnd(ctx, run)
-		})
-		id := r.create(e, task.Spec{})
-		synctest.Wait()
-		e.kill()
-		worker := r.replica(done)
-		worker.Start()
-		<-time.After(3 * store.DefaultLease)
-		r.expect(worker, id, mcp.TaskFailed)
-		e.link.cut.Store(false)
-		close(back)
-		<-time.After(time.Minute)
-		got := r.expect(worker, id, mcp.TaskFailed)
-		if !strings.Contains(got.StatusMessage, "may have") {
-			t.Errorf("the message of the failed task is %q", got.StatusMessage)
-		}
-		if keys, size := r.stored(); keys != 1 {
-			t.Errorf("the store has %d values with %d bytes", keys, size)
-		}
-	})
-}
-
-// Questions of a run whose task has failed leave their state in the store.
-func TestQuestionsAfterUnknownLeak(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		back := make(chan struct{})
-		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
-			_ = run.Begin(ctx, 0)
-			<-back
-			return task.Outcome{Questions: question("a"), State: json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)}
-		})
-		id := r.create(e, task.Spec{})
-		synctest.Wait()
-		e.kill()
-		worker := r.replica(done)
-		worker.Start()
-		<-time.After(3 * store.DefaultLease)
-		r.expect(worker, id, mcp.TaskFailed)
-		e.link.cut.Store(false)
-		close(back)
-		<-time.After(time.Minute)
-		r.expect(worker, id, mcp.TaskFailed)
-		if keys, size := r.stored(); keys != 1 {
-			t.Errorf("the store has %d values with %d bytes", keys, size)
-		}
-	})
-}
-
-// Each try of an outcome whose record cannot be written leaves its chunks.
-func TestRetriesLeaveChunks(t *testing.T) {
+// The chunks of an outcome are stored once, however often its record cannot be written.
+func TestOutcomeIsWrittenOnce(t *testing.T) {
 	for name, fail := range map[string]error{"full": store.ErrFull, "away": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -345,12 +292,12 @@ func TestRetriesLeaveChunks(t *testing.T) {
 					}
 					return do()
 				}
-				e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+				e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 					_ = run.Begin(ctx, 0)
 					armed.Store(true)
 					return result(strings.Repeat("x", 300<<10))
 				})
-				r.createAt(e, nil)
+				r.create(e, task.Spec{})
 				<-time.After(10 * time.Minute)
 				keys, size := r.stored()
 				armed.Store(false)
@@ -364,37 +311,30 @@ func TestRetriesLeaveChunks(t *testing.T) {
 	}
 }
 
-// The outcome takes effect, but returns an error: the task counts among those of its principal until its TTL.
-func TestAmbiguousOutcomeCounts(t *testing.T) {
+// A task ends for its principal although its outcome was stored with an error.
+func TestOutcomeWithAnErrorFreesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.max = 2 // each principal has one task
-		h := &hooked{}
 		var armed atomic.Bool
-		h.update = func(_ string, _ []byte, do func() (uint64, error)) (uint64, error) {
-			rev, err := do()
-			if armed.CompareAndSwap(true, false) {
-				return 0, errors.New("timeout")
-			}
-			return rev, err
-		}
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		h := &hooked{update: timeoutOnce(&armed)}
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			_ = run.Begin(ctx, 0)
 			armed.Store(true)
 			return result("done")
 		})
-		id := r.createAt(e, nil)
+		id := r.create(e, task.Spec{})
 		<-time.After(10 * time.Minute)
 		if got, err := e.Get(t.Context(), id, ann); err != nil || got.Status != mcp.TaskCompleted {
 			t.Fatal(got, err)
 		}
-		if _, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)}); err != nil {
+		if _, err := e.Create(t.Context(), spec); err != nil {
 			t.Errorf("the next task: %v", err)
 		}
 	})
 }
 
-// A message or error that is larger than the values of the store.
+// A task ends although its message or its error is larger than the values of the store.
 func TestLargeMessage(t *testing.T) {
 	for name, run := range map[string]func(ctx context.Context, run *task.Run) task.Outcome{
 		"message": func(_ context.Context, run *task.Run) task.Outcome {
@@ -415,8 +355,8 @@ func TestLargeMessage(t *testing.T) {
 					}
 					return do()
 				}
-				e := r.hooked(h, nil, run)
-				id := r.createAt(e, nil)
+				e := r.hooked(h, run)
+				id := r.create(e, task.Spec{})
 				<-time.After(30 * time.Minute)
 				if got, err := e.Get(t.Context(), id, ann); err != nil || !got.Status.Ended() {
 					t.Errorf("the task is %s, %v", got.Status, err)
@@ -426,8 +366,8 @@ func TestLargeMessage(t *testing.T) {
 	}
 }
 
-// A small outcome in a store that is full.
-func TestFullStoreSmallError(t *testing.T) {
+// A task ends although its error is larger than the room in the full store.
+func TestErrorInAFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		memory, err := store.NewMemory(&store.MemoryOptions{Bytes: 2 << 20})
@@ -437,7 +377,7 @@ func TestFullStoreSmallError(t *testing.T) {
 		defer memory.Close()
 		r.memory = memory
 		h := &hooked{}
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			if err := run.Begin(ctx, 0); err != nil {
 				t.Error(err)
 			}
@@ -450,7 +390,7 @@ func TestFullStoreSmallError(t *testing.T) {
 			}
 			return task.Outcome{Error: &jsonrpc.Error{Message: strings.Repeat("x", 50<<10)}}
 		})
-		id := r.createAt(e, nil)
+		id := r.create(e, task.Spec{})
 		<-time.After(time.Hour)
 		if got, err := e.Get(t.Context(), id, ann); err != nil || !got.Status.Ended() {
 			t.Errorf("the task is %s, %v", got.Status, err)
@@ -458,7 +398,7 @@ func TestFullStoreSmallError(t *testing.T) {
 	})
 }
 
-// Questions at the shutdown.
+// Questions that a function returns at the shutdown are asked.
 func TestQuestionsAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -482,17 +422,17 @@ func TestQuestionsAtShutdown(t *testing.T) {
 	})
 }
 
-// A run that hands back after its function has begun runs again without a pause.
-func TestRestartWithoutPause(t *testing.T) {
+// A run that is handed back after its function has begun runs again after a pause.
+func TestPauseBeforeRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		var naks []time.Duration
 		h := &hooked{nak: func(d time.Duration) { naks = append(naks, d) }}
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			_ = run.Begin(ctx, 3)
 			return task.Outcome{HandedBack: true}
 		})
-		_, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+		_, err := e.Create(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -503,13 +443,12 @@ func TestRestartWithoutPause(t *testing.T) {
 	})
 }
 
-// Begin hangs while the store hangs.
-func TestBeginHangs(t *testing.T) {
+// A task whose Begin hangs with the store completes after the store is back.
+func TestBeginWhileTheStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
 		var hang atomic.Bool
-		h.create = func(key string, _ []byte, do func() (uint64, error)) (uint64, error) { return do() }
 		h.all = func(ctx context.Context) error {
 			if hang.Load() {
 				<-ctx.Done()
@@ -518,7 +457,7 @@ func TestBeginHangs(t *testing.T) {
 			return nil
 		}
 		runs := 0
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			if runs++; runs == 1 {
 				hang.Store(true)
 			}
@@ -527,7 +466,7 @@ func TestBeginHangs(t *testing.T) {
 			}
 			return result("done")
 		})
-		id := r.createAt(e, nil)
+		id := r.create(e, task.Spec{})
 		<-time.After(time.Minute)
 		hang.Store(false)
 		<-time.After(10 * time.Minute)
@@ -537,7 +476,7 @@ func TestBeginHangs(t *testing.T) {
 	})
 }
 
-// A cancelled task whose function has not begun: Begin.
+// The function of a task does not begin if its cancellation is stored, although its message is lost.
 func TestBeginOfCancelledTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -567,8 +506,8 @@ func TestBeginOfCancelledTask(t *testing.T) {
 	})
 }
 
-// The room is used while the store refuses deletes once.
-func TestRoomThatCannotBeFreed(t *testing.T) {
+// The room for an outcome is freed again if the first Delete fails.
+func TestRoomIsFreedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
@@ -595,12 +534,12 @@ func TestRoomThatCannotBeFreed(t *testing.T) {
 			}
 			return do()
 		}
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			_ = run.Begin(ctx, 0)
 			full.Store(true)
 			return result("done")
 		})
-		id := r.createAt(e, nil)
+		id := r.create(e, task.Spec{})
 		<-time.After(time.Hour)
 		if got, err := e.Get(t.Context(), id, ann); err != nil || got.Status != mcp.TaskCompleted {
 			t.Errorf("the task is %s, %v", got.Status, err)
@@ -609,7 +548,7 @@ func TestRoomThatCannotBeFreed(t *testing.T) {
 }
 
 // The error of an outcome that finds no room has its size.
-func TestFullMessageHasSize(t *testing.T) {
+func TestErrorHasTheSizeOfTheOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
@@ -620,13 +559,13 @@ func TestFullMessageHasSize(t *testing.T) {
 			}
 			return do()
 		}
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			_ = run.Begin(ctx, 0)
 			full.Store(true)
 			return result(strings.Repeat("x", 204800))
 		})
-		id := r.createAt(e, nil)
-		got := r.expect(&replica{e, nil}, id, mcp.TaskFailed)
+		id := r.create(e, task.Spec{})
+		got := r.expect(e, id, mcp.TaskFailed)
 		if !strings.Contains(got.StatusMessage, "2048") {
 			t.Errorf("the message is %s", got.StatusMessage)
 		}
@@ -635,7 +574,7 @@ func TestFullMessageHasSize(t *testing.T) {
 
 // Each update of a task takes effect but returns an error, one after the other. The task completes, each round runs once,
 // and nothing that its record names is lost.
-func TestAmbiguousEverything(t *testing.T) {
+func TestEachUpdateReturnsAnError(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for _, restarts := range []int{0, 1} {
 			t.Run(fmt.Sprint(n, " ", restarts), func(t *testing.T) {
@@ -651,20 +590,20 @@ func TestAmbiguousEverything(t *testing.T) {
 						return rev, err
 					}
 					var runs atomic.Int32
-					e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+					e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 						if err := run.Begin(ctx, restarts); err != nil {
 							return task.Outcome{Error: &jsonrpc.Error{Message: err.Error()}}
 						}
 						if len(run.Answers) == 0 {
 							runs.Add(1)
-							run.Save(ctx, json.RawMessage(`"`+strings.Repeat("x", 300<<10)+`"`))
+							run.Save(ctx, large)
 							return task.Outcome{Questions: question("a"), State: json.RawMessage(`"` + strings.Repeat("y", 300<<10) + `"`)}
 						}
 						runs.Add(1)
 						run.Save(ctx, json.RawMessage(`"`+strings.Repeat("z", 300<<10)+`"`))
 						return result(strings.Repeat("x", 300<<10))
 					})
-					created, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)})
+					created, err := e.Create(t.Context(), spec)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -691,8 +630,8 @@ func TestAmbiguousEverything(t *testing.T) {
 	}
 }
 
-// A large result, and a store that needs 100 ms for each value.
-func TestSlowStoreLargeResult(t *testing.T) {
+// A large result is stored although the store needs 100 ms for each value.
+func TestLargeResultInASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
@@ -700,11 +639,11 @@ func TestSlowStoreLargeResult(t *testing.T) {
 			<-time.After(100 * time.Millisecond)
 			return do()
 		}
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			_ = run.Begin(ctx, 0)
 			return result(strings.Repeat("x", 15<<20))
 		})
-		id := r.createAt(e, nil)
+		id := r.create(e, task.Spec{})
 		<-time.After(5 * time.Minute)
 		got, err := e.Get(t.Context(), id, ann)
 		if err != nil || got.Status != mcp.TaskCompleted {
@@ -713,14 +652,14 @@ func TestSlowStoreLargeResult(t *testing.T) {
 	})
 }
 
-// Questions, of a task whose cancellation is stored and not known to its run, leave their state.
-func TestCancelledQuestionsLeak(t *testing.T) {
+// The questions of a cancelled run leave nothing in the store, although the message of the cancellation is lost.
+func TestQuestionsOfACancelledRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		back := make(chan struct{})
 		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
 			<-back
-			return task.Outcome{Questions: question("a"), State: json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)}
+			return task.Outcome{Questions: question("a"), State: large}
 		})
 		id := r.create(e, task.Spec{})
 		synctest.Wait()
@@ -738,7 +677,7 @@ func TestCancelledQuestionsLeak(t *testing.T) {
 	})
 }
 
-// Begin that is called again after an error, with a context that has not ended, fails again: the task is handed back.
+// If Begin has failed, it fails again, also with a context that has not ended. The task is handed back.
 func TestBeginAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -752,7 +691,7 @@ func TestBeginAfterAnError(t *testing.T) {
 			return do()
 		}
 		executed, attempts := 0, 0
-		e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 			if attempts++; attempts == 1 {
 				fails = 1
 			}
@@ -766,7 +705,7 @@ func TestBeginAfterAnError(t *testing.T) {
 			executed++
 			return result("done")
 		})
-		id := r.createAt(e, nil)
+		id := r.create(e, task.Spec{})
 		<-time.After(10 * time.Minute)
 		got, err := e.Get(t.Context(), id, ann)
 		if err != nil || executed != 1 || got.Status != mcp.TaskCompleted {
@@ -775,9 +714,8 @@ func TestBeginAfterAnError(t *testing.T) {
 	})
 }
 
-// Stop at each moment (operation n of the store hangs from then on): Stop returns within
-// 5 s, and its runs end within 30 s after that.
-func TestStopEverywhere(t *testing.T) {
+// From operation n on, the store hangs or is away: Stop returns within 5 s, and the runs end within 30 s after that.
+func TestStopAtEachMoment(t *testing.T) {
 	for _, mode := range []string{"hangs", "away"} {
 		for n := 1; n <= 14; n++ {
 			t.Run(fmt.Sprint(mode, n), func(t *testing.T) {
@@ -795,20 +733,20 @@ func TestStopEverywhere(t *testing.T) {
 						<-ctx.Done()
 						return ctx.Err()
 					}
-					e := r.hooked(h, nil, func(ctx context.Context, run *task.Run) task.Outcome {
+					e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
 						if err := run.Begin(ctx, 0); err != nil {
 							return task.Outcome{Error: &jsonrpc.Error{Message: err.Error()}}
 						}
 						run.Report("x", nil)
-						run.Save(ctx, json.RawMessage(`"`+strings.Repeat("x", 300<<10)+`"`))
+						run.Save(ctx, large)
 						select {
 						case <-ctx.Done():
 						case <-time.After(5 * time.Second):
 						}
 						return result(strings.Repeat("x", 300<<10))
 					})
-					if _, err := e.Create(t.Context(), task.Spec{Principal: ann, TaskRequest: mcp.TaskRequest{TTL: time.Hour}, Call: json.RawMessage(`{}`), State: json.RawMessage(`{}`)}); err != nil {
-						t.Skip(err)
+					if _, err := e.Create(t.Context(), spec); err != nil {
+						t.Fatal(err)
 					}
 					<-time.After(7 * time.Second)
 					begun := time.Now()

@@ -331,6 +331,7 @@ func (r *records) writeChunks(ctx context.Context, id, what string, value []byte
 		if err != nil {
 			p.Chunks++ // the last one may be stored too
 			_ = r.drop(ctx, id, p)
+			p = part{}
 		}
 	}()
 	for len(value) > 0 {

@@ -74,8 +74,8 @@ type Run struct {
 	wake      chan struct{} // has a value when the record must be read or written
 }
 
-// Report sets the message, which is cut to 4 KiB, and, unless it is nil, the progress of the task. It does not block; both are stored
-// within half a second, and the last ones count.
+// Report sets the message of the task, of which 4 KiB are kept, and the progress unless it is nil. It does not block;
+// both are stored within half a second, and the last ones count.
 func (r *Run) Report(message string, progress *Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,14 +153,13 @@ func (r *Run) Begin(ctx context.Context, maxRestarts int) error {
 			}
 		})
 	}
-	if err == nil && !rec.Cancelled {
+	switch {
+	case err == nil && rec.Cancelled:
+		r.cancel(ErrCancelled)
+	case err == nil:
 		r.begun, r.room = true, room
 		return nil
-	}
-	if err == nil {
-		r.cancel(ErrCancelled)
-	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errLost) {
+	case ctx.Err() == nil && !errors.Is(err, errLost):
 		r.engine.config.Logger.Warn("the function of a task does not begin, since that cannot be stored; it is tried again", "error", err)
 	}
 	r.cancel(errNotBegun) // unless there is another cause
@@ -168,9 +167,9 @@ func (r *Run) Begin(ctx context.Context, maxRestarts int) error {
 	return context.Cause(r.ctx)
 }
 
-// Save stores the state for a run that begins again. While the store cannot be reached, it waits until ctx ends. If there is
-// no room for the state, the context of the run ends and the task fails, since what follows must not be
-// executed without it.
+// Save stores the state for a run that begins again. While the store cannot be reached, it waits until ctx ends. If
+// there is no room for the state, the context of the run ends and the task fails, since what follows must not be executed
+// without it.
 func (r *Run) Save(ctx context.Context, state json.RawMessage) {
 	var pause backoff.Backoff
 	for {

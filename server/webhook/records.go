@@ -143,23 +143,11 @@ func (r *records) progress(ctx context.Context, id string) (*state.Record[progre
 	return found(r.states.Load(ctx, stateKey(id)))
 }
 
-// outlive makes the progress of a subscription end later than the subscription: without it, it does no harm. It never
-// ends earlier than before, since the caller may not know the end that the client has asked for last.
-func outlive(rec *state.Record[progress], expires time.Time) {
-	switch until := expires.Add(time.Hour); {
-	case expires.IsZero():
-		rec.Until = time.Time{}
-	case rec.Stored() && (rec.Until.IsZero() || until.Before(rec.Until)):
-	default:
-		rec.Until = until
-	}
-}
-
 // changeProgress changes the progress of a subscription. The change may be called again with a newer one. If it
 // returns [state.ErrUnchanged], nothing is written. found is false if there is none; change is not called then.
 func (r *records) changeProgress(ctx context.Context, id string, expires time.Time, change func(*progress) error) (found bool, err error) {
 	_, err = r.states.Update(ctx, stateKey(id), func(rec *state.Record[progress]) error {
-		outlive(rec, expires)
+		rec.Extend(expires)
 		return change(&rec.Value)
 	})
 	if errors.Is(err, store.ErrNotFound) {

@@ -150,7 +150,7 @@ func (d *Deliverer) beginProgress(ctx context.Context, sub *subscription, start 
 	}
 	_, err = d.records.states.Put(ctx, stateKey(sub.ID), func(rec *state.Record[progress]) (err error) {
 		rec.Value = progress{Position: position}
-		outlive(rec, sub.Expires)
+		rec.Extend(sub.Expires)
 		push, err = rec.Value.wake(time.Now())
 		return err
 	})
@@ -268,9 +268,7 @@ func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
 		}
 	}
 	_, err = d.records.verified.Put(ctx, key, func(rec *state.Record[verification]) error {
-		if !rec.Stored() || until.IsZero() || !rec.Until.IsZero() && until.After(rec.Until) {
-			rec.Until = until
-		}
+		rec.Extend(until)
 		return nil
 	})
 	return err

@@ -155,7 +155,7 @@ func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
 			return errNotClaimed
 		}
 		st.Run, st.Again, st.Due = r.id, false, now.Add(r.d.runTime())
-		outlive(rec, r.sub.Expires)
+		rec.Extend(r.sub.Expires)
 		return nil
 	})
 	if errors.Is(err, errNotClaimed) || errors.Is(err, store.ErrNotFound) {
@@ -175,7 +175,7 @@ func (r *run) change(ctx context.Context, change func(st *progress, now time.Tim
 		}
 		now := time.Now()
 		rec.Value.Due = now.Add(r.d.runTime())
-		outlive(rec, r.sub.Expires)
+		rec.Extend(r.sub.Expires)
 		change(&rec.Value, now)
 		return nil
 	})
