@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,7 @@ func TestRestartsOfTools(t *testing.T) {
 	for name, test := range map[string]struct {
 		annotations *mcp.ToolAnnotations
 		maxRestarts int
-		want        int // restarts
+		want        int32 // restarts
 	}{
 		"by default":              {nil, 0, 0},
 		"neither":                 {neither, 0, 0},
@@ -38,12 +39,13 @@ func TestRestartsOfTools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				shared, runs := newStore(t), 0
+				shared := newStore(t)
+				var runs atomic.Int32
 				start := func() *taskClient {
 					s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
 					tool := server.Tool{Name: "job", Task: server.TaskRequired, Annotations: test.annotations, MaxRestarts: test.maxRestarts}
 					server.AddTool(s, tool, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
-						runs++
+						runs.Add(1)
 						<-ctx.Done()
 						return "", ctx.Err()
 					})
@@ -64,8 +66,8 @@ func TestRestartsOfTools(t *testing.T) {
 				}
 				defer stop(c)
 				failed := c.expect(id, mcp.TaskFailed)
-				if runs != 1+test.want || !strings.Contains(string(failed.Error), "may have been executed") {
-					t.Errorf("the function has run %d times, want %d; the error is %s", runs, 1+test.want, failed.Error)
+				if runs.Load() != 1+test.want || !strings.Contains(string(failed.Error), "may have been executed") {
+					t.Errorf("the function has run %d times, want %d; the error is %s", runs.Load(), 1+test.want, failed.Error)
 				}
 			})
 		})
@@ -87,15 +89,18 @@ func TestOnceWithoutRoom(t *testing.T) {
 				}
 				defer shared.Close()
 				s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
-				effects, reached := 0, false
+				var effects atomic.Int32
+				var reached atomic.Bool
 				server.AddTool(s, server.Tool{Name: "pay", Task: server.TaskRequired, MaxRestarts: 3}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 					if _, err := server.Once(r, "paid", func() (string, error) {
-						effects++
+						effects.Add(1)
 						return strings.Repeat("x", test.size), nil
 					}); err != nil {
 						return "", err
 					}
-					reached = reached || ctx.Err() == nil
+					if ctx.Err() == nil {
+						reached.Store(true)
+					}
 					return "", ctx.Err()
 				})
 				c := newTaskClient(t, s, taskOptions())
@@ -108,8 +113,8 @@ func TestOnceWithoutRoom(t *testing.T) {
 				id := c.start("pay", `{}`)
 				<-time.After(time.Hour)
 				failed := c.expect(id, mcp.TaskFailed)
-				if effects != 1 || reached {
-					t.Errorf("the side effect has happened %d times; what follows was reached: %t", effects, reached)
+				if effects.Load() != 1 || reached.Load() {
+					t.Errorf("the side effect has happened %d times; what follows was reached: %t", effects.Load(), reached.Load())
 				}
 				if message := string(failed.Error); !strings.Contains(message, "may have been executed") || !strings.Contains(message, test.said) {
 					t.Errorf("the error is %s", message)
@@ -125,14 +130,15 @@ func TestReplicaWithoutTheTool(t *testing.T) {
 	for name, arrives := range map[string]bool{"another replica has it": true, "no replica has it": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				shared, runs := newStore(t), 0
-				approved := false
+				shared := newStore(t)
+				var runs atomic.Int32
+				var approved atomic.Bool
 				asks := mcp.Guard{Name: "asks", Waits: true, Run: func(next mcp.Handler) mcp.Handler {
 					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 						if err := call.BecomeTask(mcp.TaskRequest{}); err != nil {
 							return nil, err
 						}
-						if approved {
+						if approved.Load() {
 							return next(ctx, call)
 						}
 						defer deadline.Pause(ctx)()
@@ -144,7 +150,7 @@ func TestReplicaWithoutTheTool(t *testing.T) {
 					s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
 					for _, name := range tools {
 						server.AddTool(s, server.Tool{Name: name, Guards: []mcp.Guard{asks}}, func(context.Context, *server.Request, struct{}) (string, error) {
-							runs++
+							runs.Add(1)
 							return "done", nil
 						})
 					}
@@ -164,7 +170,7 @@ func TestReplicaWithoutTheTool(t *testing.T) {
 				old := start("old")
 				defer stop(old)
 				stop(creator) // before the function has begun
-				approved = true
+				approved.Store(true)
 				<-time.After(time.Minute)
 				old.expect(id, mcp.TaskWorking)
 				if !arrives {
@@ -178,8 +184,8 @@ func TestReplicaWithoutTheTool(t *testing.T) {
 				defer stop(updated)
 				<-time.After(10 * time.Minute)
 				updated.expect(id, mcp.TaskCompleted)
-				if runs != 1 {
-					t.Errorf("the function has run %d times", runs)
+				if runs.Load() != 1 {
+					t.Errorf("the function has run %d times", runs.Load())
 				}
 			})
 		})
@@ -195,23 +201,23 @@ func TestTaskWithoutItsStore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				runs := 0
+				var runs atomic.Int32
 				s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
 				server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired}, func(context.Context, *server.Request, struct{}) (string, error) {
-					runs++
+					runs.Add(1)
 					return "done", nil
 				})
 				c := newTaskClient(t, s, taskOptions())
 				if earlier {
 					c.expect(c.start("job", `{}`), mcp.TaskCompleted)
 				}
-				before := runs
+				before := runs.Load()
 				if err := shared.Close(); err != nil {
 					t.Fatal(err)
 				}
 				_, err = c.request(mcp.MethodToolsCall, `{"name":"job","arguments":{}}`)
-				if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.Busy || !strings.Contains(refused.Message, "not executed") || runs != before {
-					t.Errorf("%d runs, the error is %v", runs, err)
+				if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.Busy || !strings.Contains(refused.Message, "not executed") || runs.Load() != before {
+					t.Errorf("%d runs, the error is %v", runs.Load(), err)
 				}
 				c.session.Close()
 				_ = s.Shutdown(t.Context()) // the store is closed
@@ -250,7 +256,7 @@ func TestRestartsOfGuardedTools(t *testing.T) {
 	const stops = 5
 	for name, test := range map[string]struct {
 		entry func(t *testing.T, run func(context.Context) error) *server.Entry
-		want  int // runs
+		want  int32 // runs
 	}{
 		"tool": {func(t *testing.T, run func(context.Context) error) *server.Entry {
 			return tool(t, server.Tool{Name: "pay"}, run)
@@ -266,11 +272,12 @@ func TestRestartsOfGuardedTools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				shared, runs := newStore(t), 0
+				shared := newStore(t)
+				var runs atomic.Int32
 				start := func() *taskClient {
 					s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared, Guards: []mcp.Guard{asks}})
 					if err := s.Replace(test.entry(t, func(ctx context.Context) error {
-						runs++
+						runs.Add(1)
 						<-ctx.Done()
 						return ctx.Err()
 					})); err != nil {
@@ -296,8 +303,8 @@ func TestRestartsOfGuardedTools(t *testing.T) {
 					<-time.After(2 * time.Minute)
 				}
 				defer stop(c)
-				if runs != test.want {
-					t.Errorf("the function has run %d times, want %d", runs, test.want)
+				if runs.Load() != test.want {
+					t.Errorf("the function has run %d times, want %d", runs.Load(), test.want)
 				}
 			})
 		})

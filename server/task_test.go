@@ -702,17 +702,17 @@ func TestFunctionThatCallsAStoppingServer(t *testing.T) {
 		if err := inner.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		runs := 0
+		var runs atomic.Int32
 		server.AddTool(c.server, server.Tool{Name: "pay", Task: server.TaskRequired}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
-			if runs++; runs > 3 {
+			if runs.Add(1) > 3 {
 				return "", nil
 			}
 			_, err := inner.Serve(ctx, r.Call())
 			return "", err
 		})
 		id := c.start("pay", `{}`)
-		if task := c.expect(id, mcp.TaskFailed); runs != 1 || !strings.Contains(string(task.Error), "may have been executed: it was interrupted") {
-			t.Errorf("%d runs, the error is %s", runs, task.Error)
+		if task := c.expect(id, mcp.TaskFailed); runs.Load() != 1 || !strings.Contains(string(task.Error), "may have been executed: it was interrupted") {
+			t.Errorf("%d runs, the error is %s", runs.Load(), task.Error)
 		}
 	})
 }

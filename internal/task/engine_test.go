@@ -300,9 +300,9 @@ func TestTaskThatWasNotExecuted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				runs := 0
+				var runs atomic.Int32
 				e := r.replica(func(context.Context, *task.Run) task.Outcome {
-					if runs++; runs == 1 && !unreadable {
+					if runs.Add(1) == 1 && !unreadable {
 						return task.Outcome{HandedBack: true}
 					}
 					return result("done")

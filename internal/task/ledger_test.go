@@ -32,11 +32,11 @@ func TestExecutionsInMemory(t *testing.T) {
 func TestReplicasThatEndBeforeTheFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		attempts := 0
+		var attempts atomic.Int32
 		poisoned := func() *replica {
 			var e *replica
 			e = r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
-				attempts++
+				attempts.Add(1)
 				e.kill()
 				if err := run.Begin(ctx, 0); err == nil {
 					t.Error("the function has begun")
@@ -51,8 +51,8 @@ func TestReplicasThatEndBeforeTheFunction(t *testing.T) {
 			poisoned().Start()
 			<-time.After(3 * store.DefaultLease)
 		}
-		if got := r.expect(reader, id, mcp.TaskFailed); attempts != 11 || !strings.Contains(string(got.Error), "was not executed") {
-			t.Errorf("%d attempts, the error is %s", attempts, got.Error)
+		if got := r.expect(reader, id, mcp.TaskFailed); attempts.Load() != 11 || !strings.Contains(string(got.Error), "was not executed") {
+			t.Errorf("%d attempts, the error is %s", attempts.Load(), got.Error)
 		}
 	})
 }
@@ -105,10 +105,9 @@ func TestFunctionThatIgnoresItsContext(t *testing.T) {
 		r.max = 1
 		release := make(chan struct{})
 		defer close(release)
-		first := true
+		var stalled atomic.Bool
 		e := r.replica(func(context.Context, *task.Run) task.Outcome {
-			if first {
-				first = false
+			if !stalled.Swap(true) {
 				<-release
 			}
 			return result("done")

@@ -154,7 +154,7 @@ func TestQuestionsAreStoredOnce(t *testing.T) {
 				r := newRig(t)
 				r.max = workers
 				var armed atomic.Bool
-				first := true
+				var asked atomic.Bool
 				e := r.hooked(&hooked{update: timeoutOnce(&armed)}, func(ctx context.Context, run *task.Run) task.Outcome {
 					if len(run.Answers) > 0 {
 						return result("done")
@@ -162,8 +162,7 @@ func TestQuestionsAreStoredOnce(t *testing.T) {
 					if err := run.Begin(ctx, 0); err != nil {
 						t.Error(err)
 					}
-					armed.Store(first)
-					first = false
+					armed.Store(!asked.Swap(true))
 					return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
 				})
 				id := r.create(e, task.Spec{})
@@ -185,11 +184,10 @@ func TestLostJobAfterHandBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
-		runs := 0
+		var runs atomic.Int32
 		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
-			runs++
 			switch {
-			case runs == 1:
+			case runs.Add(1) == 1:
 				return task.Outcome{HandedBack: true}
 			case len(run.Answers) == 0:
 				return task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}
@@ -456,9 +454,9 @@ func TestBeginWhileTheStoreHangs(t *testing.T) {
 			}
 			return nil
 		}
-		runs := 0
+		var runs atomic.Int32
 		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
-			if runs++; runs == 1 {
+			if runs.Add(1) == 1 {
 				hang.Store(true)
 			}
 			if err := run.Begin(ctx, 3); err != nil {
@@ -481,13 +479,13 @@ func TestBeginOfCancelledTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		approved := make(chan struct{})
-		began := false
+		var began atomic.Bool
 		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
 			<-approved
 			if err := run.Begin(ctx, 0); err != nil {
 				return task.Outcome{Error: &jsonrpc.Error{Message: err.Error()}}
 			}
-			began = true
+			began.Store(true)
 			return result("done")
 		})
 		id := r.create(e, task.Spec{})
@@ -500,7 +498,7 @@ func TestBeginOfCancelledTask(t *testing.T) {
 		}
 		close(approved)
 		got := r.get(other, id)
-		if began {
+		if began.Load() {
 			t.Errorf("the function has begun after the cancellation was stored; the task is %s", got.Status)
 		}
 	})
@@ -512,24 +510,25 @@ func TestRoomIsFreedAgain(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
 		var full atomic.Bool
-		room := ""
-		deleted, fails := false, 1
+		var room atomic.Value
+		var deleted, failed atomic.Bool
 		h.create = func(key string, value []byte, do func() (uint64, error)) (uint64, error) {
 			if strings.Count(key, "/") > 1 {
-				room = key
+				room.Store(key)
 			}
 			return do()
 		}
 		h.del = func(key string, do func() error) error {
-			if key == room && fails > 0 {
-				fails--
+			if key == room.Load() && !failed.Swap(true) {
 				return errors.New("away")
 			}
-			deleted = deleted || key == room
+			if key == room.Load() {
+				deleted.Store(true)
+			}
 			return do()
 		}
 		h.update = func(_ string, _ []byte, do func() (uint64, error)) (uint64, error) {
-			if full.Load() && !deleted {
+			if full.Load() && !deleted.Load() {
 				return 0, store.ErrFull
 			}
 			return do()
@@ -682,19 +681,16 @@ func TestBeginAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		h := &hooked{}
-		fails := 0
+		var fails atomic.Bool
 		h.create = func(_ string, _ []byte, do func() (uint64, error)) (uint64, error) {
-			if fails > 0 {
-				fails--
+			if fails.Swap(false) {
 				return 0, errors.New("away")
 			}
 			return do()
 		}
-		executed, attempts := 0, 0
+		var executed, attempts atomic.Int32
 		e := r.hooked(h, func(ctx context.Context, run *task.Run) task.Outcome {
-			if attempts++; attempts == 1 {
-				fails = 1
-			}
+			fails.Store(attempts.Add(1) == 1)
 			err := run.Begin(context.WithoutCancel(ctx), 0)
 			if err != nil {
 				err = run.Begin(context.WithoutCancel(ctx), 0)
@@ -702,14 +698,14 @@ func TestBeginAfterAnError(t *testing.T) {
 			if err != nil {
 				return task.Outcome{Error: &jsonrpc.Error{Message: err.Error()}}
 			}
-			executed++
+			executed.Add(1)
 			return result("done")
 		})
 		id := r.create(e, task.Spec{})
 		<-time.After(10 * time.Minute)
 		got, err := e.Get(t.Context(), id, ann)
-		if err != nil || executed != 1 || got.Status != mcp.TaskCompleted {
-			t.Errorf("executed %d times; %s %s %v", executed, got.Status, got.StatusMessage, err)
+		if err != nil || executed.Load() != 1 || got.Status != mcp.TaskCompleted {
+			t.Errorf("executed %d times; %s %s %v", executed.Load(), got.Status, got.StatusMessage, err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,12 +25,11 @@ func TestRefreshDuringDelivery(t *testing.T) {
 				e, f := &endpoint{}, &feed{}
 				var d *webhook.Deliverer
 				r := request("alice", callback)
-				first := true
+				var received atomic.Bool
 				e.handle = func(w http.ResponseWriter, _ delivery) {
-					if !first {
+					if received.Swap(true) {
 						return
 					}
-					first = false
 					sleep(2 * time.Second)
 					subscribe(t, d, r)
 					sleep(time.Second)
