@@ -169,7 +169,7 @@ func TestMissingCallers(t *testing.T) {
 		late.answers["q0"] = json.RawMessage(`{}`)
 		_, err = invoke(t.Context(), newCall(t, "anna", "write", `{}`, late))
 		wantCode(t, err, approval.Expired)
-		wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventFailed)
+		wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused)
 
 		gone := newExchange("gone") // its call ends between two runs
 		if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, gone)); err == nil {

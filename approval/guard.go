@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -47,8 +48,8 @@ type Options struct {
 	// milliseconds, and more than a year counts as a year. A no to an equal call ends it. Default 0, also for negative values: the approver
 	// decides about every call.
 	Remember time.Duration
-	// MaxOpen is the maximum number of open requests; a request is open until its call ends.
-	// Default [DefaultMaxOpen].
+	// MaxOpen is the maximum number of open requests; a request is open until its call ends, also while
+	// the call waits for its caller. Default [DefaultMaxOpen].
 	MaxOpen int
 	// MaxPerCaller is the maximum number of open requests of one caller. Default
 	// [DefaultMaxPerCaller].
@@ -57,10 +58,9 @@ type Options struct {
 	// calls that wait as tasks, so that any replica with the same store can continue such a call,
 	// once. It also keeps remembered approvals, which are valid at all replicas with the same Name.
 	// It contains neither arguments nor names. While it cannot be reached, calls that must be kept
-	// fail with [Failed], and nothing is remembered: the approver is asked. Calls that wait for
-	// their caller are then not counted as open, and an answer that never comes is not recorded.
-	// A program that can write to the store can approve calls. Default none: the process that has
-	// asked continues the call, and remembers.
+	// fail with [Failed], and nothing is remembered: the approver is asked.
+	// A program that can write to the store can approve calls. Default a store in memory that only this
+	// guard uses: the process that has asked continues the call, and remembers.
 	Store store.Store
 	// Journal records the events of requests. Each replica has its own. Default none.
 	Journal Journal
@@ -101,7 +101,16 @@ func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
 	o.Name = cmp.Or(o.Name, "approval")
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	g := &guard{policy: p, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name}
+	g := &guard{policy: p, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name, shared: o.Store != nil}
+	if !g.shared {
+		memory, err := store.NewMemory(nil)
+		if err != nil {
+			panic(err) // the defaults are valid
+		}
+		g.opts.Store = memory
+	}
+	g.paused = state.NewRecords[pausedGrant](g.opts.Store, nil)
+	g.remembered = state.NewRecords[rememberedApproval](g.opts.Store, nil)
 	return mcp.Guard{Name: o.Name, Visible: g.visible, Check: g.check, Run: g.run, Waits: waits(approver)}
 }
 
@@ -111,6 +120,10 @@ type guard struct {
 	opts     Options
 	grants   *grants
 	key      string // prefix of the keys under which calls store resume tokens
+	shared   bool   // Options.Store is not a store of this guard only
+
+	paused     state.Records[pausedGrant]
+	remembered state.Records[rememberedApproval]
 }
 
 // visible reports whether a caller sees an entry in lists.
@@ -159,7 +172,6 @@ func (g *guard) run(next mcp.Handler) mcp.Handler {
 // runApproved makes a call if it is approved. It works on a copy of the params: later changes
 // to the original have no effect.
 func (g *guard) runApproved(ctx context.Context, call *mcp.Call, d policy.Decision, next mcp.Handler) (result mcp.Result, err error) {
-	g.sweep()
 	own, err := call.WithParams(bytes.Clone(call.Params()))
 	if err != nil {
 		return nil, err
@@ -224,19 +236,7 @@ func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d poli
 		if err := json.Unmarshal(stored, &token); err != nil {
 			return nil, err
 		}
-		if g.opts.Store != nil {
-			return g.take(ctx, request, id, key, token)
-		}
-		found, err := g.grants.resume(id, token, time.Now())
-		if err != nil {
-			return nil, err
-		}
-		if found.request.Subject() != request.Subject() {
-			g.fail(found, Changed, Changed)
-			return nil, Changed
-		}
-		found.request.call = call
-		return found, nil
+		return g.take(ctx, request, id, key, token)
 	}
 	if err := checkArguments(request.Arguments); err != nil {
 		return nil, Errorf(Failed, "%v", err)
@@ -245,7 +245,7 @@ func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d poli
 		id.call = request.ID
 	}
 	opened := &grant{request: request, digest: request.Digest(), id: id, key: key}
-	if err := g.grants.begin(opened); err != nil {
+	if err := g.begin(ctx, opened); err != nil {
 		return nil, err
 	}
 	if err := g.record(time.Now(), opened, EventAsked, Answer{}); err != nil {
@@ -253,13 +253,6 @@ func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d poli
 		return nil, err
 	}
 	return opened, nil
-}
-
-// sweep ends the grants of callers that have not answered in time.
-func (g *guard) sweep() {
-	for _, overdue := range g.grants.overdue(time.Now()) {
-		g.recordEnd(overdue, Expired, "the caller did not answer in time")
-	}
 }
 
 // fail ends a grant without running its call, or its next run.

@@ -63,9 +63,9 @@ func (e *Entry) repairText() {
 type Event string
 
 // The events. A request is asked, approved, executing, and finally executed or failed. Before
-// it is executing, it may also end as rejected, expired or withdrawn. With [Options.Store], a call
-// that asks its caller is paused. The replica that continues it records that it is asked again or,
-// if it has been approved, resumed.
+// it is executing, it may also end as rejected, expired or withdrawn. A call that asks its caller is
+// paused, and nothing is recorded if the caller never answers. The replica that continues it records that it is
+// asked again or, if it has been approved, resumed.
 const (
 	EventAsked     Event = "asked"
 	EventApproved  Event = "approved"
@@ -75,7 +75,7 @@ const (
 	EventExecuting Event = "executing" // the call begins
 	EventExecuted  Event = "executed"  // the call has returned a result or a tool error
 	EventFailed    Event = "failed"    // the call has failed, or its result is unknown
-	EventPaused    Event = "paused"    // the call waits for its caller in the store
+	EventPaused    Event = "paused"    // the call waits for its caller
 	EventResumed   Event = "resumed"   // the approved call continues after a pause, at this replica
 	EventRecovered Event = "recovered" // of the journal: an incomplete last line was removed
 )

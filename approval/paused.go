@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,8 +13,11 @@ import (
 // storeTimeout bounds what is done in the store after a run has ended.
 const storeTimeout = 5 * time.Second
 
-// A pausedGrant is the state of a grant between two runs of its call, in Options.Store. The replica
-// that deletes it has the grant, so one replica continues the call. While the call runs, nothing is
+// maxChecked is the maximum number of paused grants that are looked up for a call that finds no room.
+const maxChecked = 32
+
+// A pausedGrant is the state of a grant between two runs of its call, until its record ends. The replica
+// that deletes the record has the grant, so one replica continues the call. While the call runs, nothing is
 // stored: a call that was running in a process that was killed cannot be continued. A call that runs as a task
 // is also stored before it is executed, while it waits for the approver.
 type pausedGrant struct {
@@ -23,7 +25,6 @@ type pausedGrant struct {
 	Digest   Digest `json:"digest"`  // of the request
 	Created  int64  `json:"created"` // these times are in Unix milliseconds
 	Deadline int64  `json:"deadline"`
-	Until    int64  `json:"until"`
 	Run      int    `json:"run"`
 	Approved bool   `json:"approved,omitempty"`
 }
@@ -33,35 +34,47 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", Errorf(Failed, "the store of the approvals cannot be reached"), err)
 }
 
-// storeKey returns the key of a paused grant.
-func (g *guard) storeKey(id callID) string {
+// pausedKey returns the key of the record of a paused grant.
+func (g *guard) pausedKey(id callID) string {
 	return "approval/grant/" + digestOf("dovetail paused grant 1", g.opts.Name, id.call, id.server, id.tool).String()
 }
 
 // store puts a grant into the store until the next run.
 func (g *guard) store(ctx context.Context, grant *grant, until time.Time) (resumeToken, error) {
 	r := grant.request
-	value, err := json.Marshal(pausedGrant{
-		r.ID, grant.digest, r.Created.UnixMilli(), r.Deadline.UnixMilli(), until.UnixMilli(), grant.run, grant.approved,
-	})
-	if err != nil {
-		return resumeToken{}, err
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	revision, err := g.opts.Store.Create(ctx, g.storeKey(grant.id), value, max(time.Second, time.Until(until)))
+	stored, err := g.paused.Create(ctx, g.pausedKey(grant.id), pausedGrant{
+		r.ID, grant.digest, r.Created.UnixMilli(), r.Deadline.UnixMilli(), grant.run, grant.approved,
+	}, until)
 	if err != nil {
 		return resumeToken{}, unreachable(err)
 	}
-	g.grants.storedAs(grant, revision)
+	g.grants.setStored(grant, stored)
 	return resumeToken{r.ID, grant.run, until.UnixMilli()}, nil
+}
+
+// begin adds a grant for its first run. If there is no room, paused grants that other replicas have continued make room.
+func (g *guard) begin(ctx context.Context, opened *grant) error {
+	err := g.grants.begin(opened)
+	if !errors.Is(err, TooMany) {
+		return err
+	}
+	paused := g.grants.paused(opened.request.Caller, time.Now())
+	for _, grant := range paused[:min(len(paused), maxChecked)] {
+		if _, err := g.paused.Load(ctx, g.pausedKey(grant.id)); errors.Is(err, store.ErrNotFound) {
+			g.grants.endPaused(grant)
+		}
+	}
+	return g.grants.begin(opened)
 }
 
 // take takes a grant from the store for the next run of its call, which has made request.
 func (g *guard) take(ctx context.Context, request *Request, id callID, key string, token resumeToken) (*grant, error) {
 	now := time.Now()
-	item, err := g.opts.Store.Get(ctx, g.storeKey(id))
-	var paused pausedGrant
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	stored, err := g.paused.Load(ctx, g.pausedKey(id))
 	switch {
 	case errors.Is(err, store.ErrNotFound) && now.UnixMilli() >= token.Until:
 		return nil, Expired
@@ -70,16 +83,11 @@ func (g *guard) take(ctx context.Context, request *Request, id callID, key strin
 	case err != nil:
 		return nil, unreachable(err)
 	}
-	if err := json.Unmarshal(item.Value, &paused); err != nil {
-		return nil, err
-	}
-	switch {
-	case paused.ID != token.Request || paused.Run != token.Run:
+	paused := &stored.Value
+	if paused.ID != token.Request || paused.Run != token.Run {
 		return nil, Spent
-	case now.UnixMilli() >= paused.Until:
-		return nil, Expired
 	}
-	switch err := g.opts.Store.Delete(ctx, item.Key, item.Revision); {
+	switch err := g.paused.Delete(ctx, g.pausedKey(id), stored); {
 	case errors.Is(err, store.ErrConflict):
 		return nil, Spent
 	case err != nil:
@@ -110,20 +118,14 @@ func atMilli(now time.Time, milli int64) time.Time { return now.Add(time.UnixMil
 
 // callDone ends a grant that waits for the next run of a call that has ended.
 func (g *guard) callDone(ctx context.Context, grant *grant) {
-	const reason = "the caller disconnected"
-	if g.opts.Store == nil {
-		if g.grants.endIdle(grant) {
-			g.recordEnd(grant, Lost, reason)
-		}
-		return
-	}
-	revision := g.grants.revision(grant)
-	if revision == 0 {
+	g.grants.endPaused(grant)
+	stored := g.grants.stored(grant)
+	if stored == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	err := g.opts.Store.Delete(ctx, g.storeKey(grant.id), revision)
+	err := g.paused.Delete(ctx, g.pausedKey(grant.id), stored)
 	if err != nil && !errors.Is(err, store.ErrConflict) { // with ErrConflict, it has been continued
 		g.opts.Logger.Warn("a paused call stays in the store until it expires", "request", grant.request.ID, "error", err)
 	}
@@ -133,7 +135,7 @@ func (g *guard) callDone(ctx context.Context, grant *grant) {
 // again and finds the request, or finds that the call has been executed; see claim.
 func (r *run) persist(ctx context.Context) error {
 	g, request := r.guard, r.grant.request
-	if g.opts.Store == nil || r.call.TaskID() == "" {
+	if !g.shared || r.call.TaskID() == "" {
 		return nil
 	}
 	r.call.Store(r.grant.key, resumeToken{request.ID, r.grant.run, request.Deadline.UnixMilli()}.json())
@@ -147,19 +149,19 @@ func (r *run) persist(ctx context.Context) error {
 // claim takes the request that persist has stored, so that this run executes the call and no other one.
 func (r *run) claim(ctx context.Context) error {
 	g := r.guard
-	revision := g.grants.revision(r.grant)
-	if revision == 0 {
+	stored := g.grants.stored(r.grant)
+	if stored == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	switch err := g.opts.Store.Delete(ctx, g.storeKey(r.grant.id), revision); {
+	switch err := g.paused.Delete(ctx, g.pausedKey(r.grant.id), stored); {
 	case errors.Is(err, store.ErrConflict):
 		return Spent
 	case err != nil:
 		return unreachable(err)
 	}
-	g.grants.storedAs(r.grant, 0)
+	g.grants.setStored(r.grant, nil)
 	return nil
 }
 
@@ -167,10 +169,10 @@ func (r *run) claim(ctx context.Context) error {
 // ends with this run.
 func (r *run) leave(ctx context.Context) bool {
 	g := r.guard
-	if g.grants.revision(r.grant) == 0 || !task.Interrupted(ctx) {
+	if g.grants.stored(r.grant) == nil || !task.Interrupted(ctx) {
 		return false
 	}
-	g.grants.storedAs(r.grant, 0)                            // callDone must not delete it
+	g.grants.setStored(r.grant, nil)                         // callDone must not delete it
 	_ = g.record(time.Now(), r.grant, EventPaused, Answer{}) // record logs the error, and nothing runs
 	r.end()
 	return true
@@ -179,20 +181,16 @@ func (r *run) leave(ctx context.Context) bool {
 // pause keeps the grant for the next run of its call.
 func (r *run) pause(ctx context.Context, until time.Time) error {
 	g := r.guard
-	if g.opts.Store == nil {
-		r.call.Store(r.grant.key, g.grants.pause(r.grant, until).json())
-		return nil
-	}
-	if g.grants.revision(r.grant) == 0 { // otherwise persist has stored it
+	if g.grants.stored(r.grant) == nil { // otherwise persist has stored it
 		token, err := g.store(ctx, r.grant, until)
 		if err != nil {
 			return r.refuse(codeOf(err, Failed), err)
 		}
 		r.call.Store(r.grant.key, token.json())
 	}
-	g.grants.end(r.grant)
+	g.grants.pause(r.grant, until)
 	if err := g.record(time.Now(), r.grant, EventPaused, Answer{}); err != nil {
-		r.ended = true
+		r.end()
 		return g.refuse(&r.grant.request.Target, Failed, err)
 	}
 	return nil

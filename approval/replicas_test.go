@@ -134,6 +134,51 @@ func TestContinuedAtAnotherReplica(t *testing.T) {
 	}
 }
 
+// A call that waits for its caller counts as open at the replica that has asked, until it is continued or ends.
+func TestPausedCallsAreOpen(t *testing.T) {
+	for name, after := range map[string]struct {
+		then func(t *testing.T, replicas []*replica, e *exchange)
+		open bool
+	}{
+		"nothing": {func(*testing.T, []*replica, *exchange) {}, true},
+		"continued at the same replica": {func(t *testing.T, replicas []*replica, e *exchange) {
+			if err := replicas[0].call(t, e); err != nil {
+				t.Error(err)
+			}
+		}, false},
+		"continued at another replica": {func(t *testing.T, replicas []*replica, e *exchange) {
+			if err := replicas[1].call(t, e); err != nil {
+				t.Error(err)
+			}
+		}, false},
+		"the caller has left": {func(_ *testing.T, _ []*replica, e *exchange) {
+			for _, done := range e.onDone {
+				done()
+			}
+		}, false},
+		"the time has ended":     {func(*testing.T, []*replica, *exchange) { sleep(approval.DefaultExpiry) }, false},
+		"the store is then away": {func(_ *testing.T, replicas []*replica, _ *exchange) { replicas[0].store.down.Store(true) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := questioningTool(1)
+				replicas := newReplicas(t, 2, f, says(yes, nil))
+				replicas[0].options.MaxPerCaller = 1
+				replicas[0].invoke = gated(f, says(yes, nil), replicas[0].options)
+				first := newExchange("first")
+				wantAsks(t, first, replicas[0].call(t, first), `{"action":"accept"}`)
+				after.then(t, replicas, first)
+				second := newExchange("second")
+				if err := replicas[0].call(t, second); after.open {
+					wantCode(t, err, approval.TooMany)
+				} else {
+					wantAsks(t, second, err, `{"action":"accept"}`)
+				}
+			})
+		})
+	}
+}
+
 // The journal of each replica has its runs of a call.
 func TestJournalsOfReplicas(t *testing.T) {
 	replicas := newReplicas(t, 3, questioningTool(1), approval.Elicitation())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -117,7 +118,7 @@ func (r *run) ask(ctx context.Context) (a Answer, err error) {
 		defer r.describe(ctx, "")
 	}
 	a, err = approve(ctx, r.guard.approver, r.grant.request)
-	if errors.Is(err, ErrClosed) && r.guard.grants.revision(r.grant) != 0 {
+	if errors.Is(err, ErrClosed) && r.guard.grants.stored(r.grant) != nil {
 		<-ctx.Done()
 		return Answer{}, context.Cause(ctx)
 	}
@@ -218,11 +219,11 @@ type grant struct {
 	remembered string // id of the request with the remembered approval; "" for none. Used by the current run.
 
 	// Guarded by grants.mu; only the current run changes them.
-	approved bool      // the call has been executed, or is being executed
-	running  bool      // a run has the grant
-	run      int       // number of the run, from 1
-	until    time.Time // deadline for the next run; set between runs
-	revision uint64    // of the grant in Options.Store; 0 before it was stored
+	approved bool                       // the call has been executed, or is being executed
+	running  bool                       // a run has the grant
+	run      int                        // number of the run, from 1
+	until    time.Time                  // deadline for the next run; set between runs
+	stored   *state.Record[pausedGrant] // nil while it is not in the store
 }
 
 // A callID identifies a call of a tool.
@@ -239,20 +240,20 @@ func (t resumeToken) json() json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"request":%q,"run":%d,"until":%d}`, t.Request, t.Run, t.Until))
 }
 
-// grants holds the open grants and the remembered approvals of a guard.
+// grants counts the open requests of a guard. A request that waits for the next run of its call is open too, at the
+// replica that has paused it, until that replica knows that another one has continued it.
 type grants struct {
 	maxOpen, maxPerCaller int
 
-	mu         sync.Mutex
-	open       map[callID]*grant
-	callers    map[string]int // number of open grants by caller
-	remembered map[Digest]rememberedApproval
+	mu      sync.Mutex
+	open    map[callID]*grant
+	callers map[string]int // number of open grants by caller
 }
 
 func newGrants(opts *Options) *grants {
 	return &grants{
 		maxOpen: opts.MaxOpen, maxPerCaller: opts.MaxPerCaller,
-		open: make(map[callID]*grant), callers: make(map[string]int), remembered: make(map[Digest]rememberedApproval),
+		open: make(map[callID]*grant), callers: make(map[string]int),
 	}
 }
 
@@ -260,8 +261,13 @@ func newGrants(opts *Options) *grants {
 func (s *grants) begin(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	earlier := s.open[g.id]
+	if earlier != nil && !earlier.running && g.run > 0 {
+		s.remove(earlier)
+		earlier = nil
+	}
 	switch {
-	case s.open[g.id] != nil:
+	case earlier != nil:
 		return Spent
 	case g.run > 0: // it was counted before
 	case len(s.open) >= s.maxOpen:
@@ -276,28 +282,11 @@ func (s *grants) begin(g *grant) error {
 	return nil
 }
 
-// resume returns the grant of a call for its next run. The token must be that of the last run.
-func (s *grants) resume(id callID, token resumeToken, now time.Time) (*grant, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch g := s.open[id]; {
-	case g != nil && !g.running && g.request.ID == token.Request && g.run == token.Run && now.Before(g.until):
-		g.running = true
-		g.run++
-		return g, nil
-	case now.UnixMilli() >= token.Until:
-		return nil, Expired
-	default:
-		return nil, Spent
-	}
-}
-
-// pause ends a run, and returns the token with which the next run may begin before until.
-func (s *grants) pause(g *grant, until time.Time) resumeToken {
+// pause ends a run. The next one may begin before until.
+func (s *grants) pause(g *grant, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.running, g.until = false, until
-	return resumeToken{g.request.ID, g.run, until.UnixMilli()}
 }
 
 func (s *grants) setApproved(g *grant) {
@@ -306,18 +295,18 @@ func (s *grants) setApproved(g *grant) {
 	g.approved = true
 }
 
-// storedAs notes that a grant is in the store.
-func (s *grants) storedAs(g *grant, revision uint64) {
+// setStored notes that a grant is in the store, or no longer with nil.
+func (s *grants) setStored(g *grant, stored *state.Record[pausedGrant]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g.revision = revision
+	g.stored = stored
 }
 
-// revision returns the revision with which a grant was stored.
-func (s *grants) revision(g *grant) uint64 {
+// stored returns the record of a grant.
+func (s *grants) stored(g *grant) *state.Record[pausedGrant] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return g.revision
+	return g.stored
 }
 
 // end removes a grant that a run has.
@@ -327,15 +316,13 @@ func (s *grants) end(g *grant) {
 	s.remove(g)
 }
 
-// endIdle removes a grant that no run has, and reports whether it did.
-func (s *grants) endIdle(g *grant) bool {
+// endPaused removes a grant that no run has.
+func (s *grants) endPaused(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[g.id] != g || g.running {
-		return false
+	if s.open[g.id] == g && !g.running {
+		s.remove(g)
 	}
-	s.remove(g)
-	return true
 }
 
 func (s *grants) remove(g *grant) {
@@ -345,15 +332,25 @@ func (s *grants) remove(g *grant) {
 	}
 }
 
-// overdue removes and returns the grants that wait for their next run for too long.
-func (s *grants) overdue(now time.Time) (list []*grant) {
+// paused removes the grants that wait for their next run for too long, and returns the others that wait: those of one
+// caller, or of all if that caller has none.
+func (s *grants) paused(caller string, now time.Time) []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var all, own []*grant
 	for _, g := range s.open {
-		if !g.running && !now.Before(g.until) {
+		switch {
+		case g.running:
+		case !now.Before(g.until):
 			s.remove(g)
-			list = append(list, g)
+		case g.request.Caller == caller:
+			own = append(own, g)
+		default:
+			all = append(all, g)
 		}
 	}
-	return list
+	if len(own) > 0 {
+		return own
+	}
+	return all
 }
