@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -81,7 +82,7 @@ func New(opts *Options) (*Channel, error) {
 		if o.FailOnDisconnect {
 			return nil, errors.New("channel: Options.FailOnDisconnect cannot be used with Options.Store")
 		}
-		c.replicas = &replicas{o.Store, o.Name}
+		c.replicas = &replicas{o.Store, state.NewRecords[record](o.Store, nil), o.Name}
 	}
 	return c, c.SetToken(o.Token)
 }

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 const (
 	// maxEqual is how many open requests may have the same subject.
 	maxEqual = 32
-	// maxChanges is how often a change of a record is attempted while others change it.
-	maxChanges = 8
 	// cleanUpTimeout bounds what is done in the store after the call has ended.
 	cleanUpTimeout = 5 * time.Second
 )
@@ -30,15 +29,15 @@ const (
 // with that revision, so one call gets it. A replica that was killed leaves its records. The next
 // call with the same subject becomes the owner of such a record.
 type replicas struct {
-	store store.Store
-	name  string
+	store   store.Store
+	records state.Records[record]
+	name    string
 }
 
-// A record is an open request in the store.
+// A record is an open request in the store. It ends at the deadline of the request.
 type record struct {
 	ID       string    `json:"id"`
 	Frame    []byte    `json:"frame"` // as it is shown to approvers
-	Deadline time.Time `json:"deadline"`
 	Owner    string    `json:"owner"`
 	Decision *decision `json:"decision,omitempty"`
 }
@@ -85,28 +84,6 @@ type announcement struct {
 	Decision *decision `json:"decision"`
 }
 
-func (r *record) json() []byte {
-	text, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // impossible: all members are text, bytes and valid times
-	}
-	return text
-}
-
-// ttl returns the time to live of a record, never 0, which would mean no limit.
-func (r *record) ttl() time.Duration { return max(time.Second, time.Until(r.Deadline)) }
-
-// overdue reports whether the deadline of a record has passed.
-func (r *record) overdue() bool { return !time.Now().Before(r.Deadline) }
-
-func readRecord(item store.Item) (*record, error) {
-	r := new(record)
-	if err := json.Unmarshal(item.Value, r); err != nil {
-		return nil, fmt.Errorf("channel: the record %s: %w", item.Key, err)
-	}
-	return r, nil
-}
-
 // unreachable is the error of a request whose record cannot be read or written.
 func unreachable(err error) error {
 	text := "the store of the approvals cannot be reached"
@@ -144,125 +121,96 @@ func (s *replicas) exists(ctx context.Context, subject string) (bool, error) {
 
 // A claim is a record that a call owns.
 type claim struct {
-	*record
-	key      string
-	revision uint64
-	adopted  bool // an earlier call has left it
+	*state.Record[record]
+	key     string
+	adopted bool // an earlier call has left it
 }
 
-var errPending = errors.New("channel: the request is already pending")
+var (
+	errPending = errors.New("channel: the request is already pending")
+	errOwned   = errors.New("channel: another call has the request")
+)
 
 // open makes a record for a request, or takes one that an equal call has left.
-func (s *replicas) open(ctx context.Context, own *record, subject string) (*claim, error) {
+func (s *replicas) open(ctx context.Context, own record, deadline time.Time, subject string) (*claim, error) {
 	for n := range maxEqual {
-		c, err := s.openAt(ctx, own, s.key(subject, n))
-		if c != nil || err != nil {
+		c, err := s.openAt(ctx, own, deadline, s.key(subject, n))
+		if !errors.Is(err, errOwned) {
 			return c, err
 		}
 	}
 	return nil, approval.Errorf(approval.TooMany, "at most %d equal requests may be open", maxEqual)
 }
 
-// openAt is open for one key. The claim is nil if another call owns the record with the key.
-func (s *replicas) openAt(ctx context.Context, own *record, key string) (*claim, error) {
-	for range maxChanges {
-		if own.overdue() {
-			return nil, approval.Expired
-		}
-		revision, err := s.store.Create(ctx, key, own.json(), own.ttl())
-		if err == nil {
-			return &claim{record: own, key: key, revision: revision}, nil
-		}
-		if !errors.Is(err, store.ErrExists) {
-			return nil, unreachable(err)
-		}
-		item, err := s.store.Get(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, unreachable(err)
-		}
-		found, err := readRecord(item)
-		if err != nil {
-			return nil, approval.Errorf(approval.Failed, "%v", err)
-		}
-		switch owned, err := s.exists(ctx, s.ownerOf(found.Owner)); {
-		case err != nil:
-			return nil, unreachable(err)
-		case owned && found.ID == own.ID:
-			return nil, errPending
-		case owned:
-			return nil, nil
-		}
-		if found.overdue() {
-			if err := s.store.Delete(ctx, key, item.Revision); err != nil && !errors.Is(err, store.ErrConflict) {
-				return nil, unreachable(err)
-			}
-			continue
-		}
-		found.Owner = own.Owner
-		revision, err = s.store.Update(ctx, key, found.json(), item.Revision, found.ttl())
-		if err == nil {
-			return &claim{record: found, key: key, revision: revision, adopted: true}, nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return nil, unreachable(err)
-		}
+// openAt is open for one key. The error is errOwned if another call owns the record with the key.
+func (s *replicas) openAt(ctx context.Context, own record, deadline time.Time, key string) (*claim, error) {
+	if !time.Now().Before(deadline) {
+		return nil, approval.Expired
 	}
-	return nil, nil
+	c := &claim{key: key}
+	opened, err := s.records.Put(ctx, key, func(rec *state.Record[record]) error {
+		if c.adopted = rec.Stored(); !c.adopted {
+			rec.Value, rec.Until = own, deadline
+			return nil
+		}
+		switch owned, err := s.exists(ctx, s.ownerOf(rec.Value.Owner)); {
+		case err != nil:
+			return err
+		case owned && rec.Value.ID == own.ID:
+			return errPending
+		case owned:
+			return errOwned
+		}
+		rec.Value.Owner = own.Owner
+		return nil
+	})
+	c.Record = opened
+	if err == nil || errors.Is(err, errPending) || errors.Is(err, errOwned) {
+		return c, err
+	}
+	return nil, unreachable(err)
 }
 
 // withdraw deletes the record of a call that has ended, unless another call owns it now.
 func (s *replicas) withdraw(ctx context.Context, c *claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	for revision, n := c.revision, 0; n < maxChanges; n++ {
-		err := s.store.Delete(ctx, c.key, revision)
-		if !errors.Is(err, store.ErrConflict) {
-			return // deleted, or left to the next equal call or its expiry
-		}
-		item, err := s.store.Get(ctx, c.key)
-		if err != nil {
-			return
-		}
-		if found, err := readRecord(item); err != nil || found.Owner != c.Owner {
-			return
-		}
-		revision = item.Revision
+	err := s.records.Delete(ctx, c.key, c.Record)
+	if !errors.Is(err, store.ErrConflict) {
+		return // deleted, or left to the next equal call or its expiry
+	}
+	// It was decided, which happens once, or another call owns it.
+	if found, err := s.records.Load(ctx, c.key); err == nil && found.Value.Owner == c.Value.Owner {
+		_ = s.records.Delete(ctx, c.key, found) // otherwise it is left to its expiry
 	}
 }
 
 // take returns the decision in a change of a record, and deletes the record. It returns nil if
 // there is none yet.
-func (s *replicas) take(ctx context.Context, own *claim, item store.Item) (*decision, error) {
-	if item.Revision < own.revision {
+func (s *replicas) take(ctx context.Context, own *claim, change state.Change[record]) (*decision, error) {
+	if change.Precedes(own.Record) {
 		return nil, nil
 	}
 	lost := approval.Errorf(approval.Lost, "another call has the request")
-	if item.Deleted {
+	if change.Record == nil || change.Record.Value.Owner != own.Value.Owner {
 		return nil, lost
 	}
-	found, err := readRecord(item)
-	if err != nil || found.Owner != own.Owner {
-		return nil, lost
-	}
-	if own.revision = item.Revision; found.Decision == nil {
+	if own.Record = change.Record; own.Value.Decision == nil {
 		return nil, nil
 	}
-	switch err := s.store.Delete(ctx, own.key, item.Revision); {
+	switch err := s.records.Delete(ctx, own.key, own.Record); {
 	case errors.Is(err, store.ErrConflict):
 		return nil, lost
 	case err != nil:
 		return nil, unreachable(err)
 	}
-	return found.Decision, nil
+	return own.Value.Decision, nil
 }
 
 // A change is an item of a Watch, or the error that ended it.
 type change struct {
-	item store.Item
-	err  error
+	state.Change[record]
+	err error
 }
 
 // watch watches the records with a prefix until end is called.
@@ -271,16 +219,13 @@ func (s *replicas) watch(ctx context.Context, prefix string) (changes <-chan cha
 	yielded := make(chan change)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		send := func(c change) bool {
-			select {
-			case yielded <- c:
-				return true
-			case <-ctx.Done():
-				return false
+		for c, err := range s.records.Watch(ctx, prefix) {
+			if c.Key != "" {
+				err = nil // a record that cannot be read is none
 			}
-		}
-		for item, err := range s.store.Watch(ctx, prefix) {
-			if !send(change{item, err}) {
+			select {
+			case yielded <- change{c, err}:
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -299,34 +244,24 @@ var errDecided = errors.New("the request is not pending")
 func (s *replicas) decide(ctx context.Context, o *pendingRequest, d *decision) (earlier *decision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
 	defer cancel()
-	for range maxChanges {
-		item, err := s.store.Get(ctx, o.key)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, errDecided
+	_, err = s.records.Update(ctx, o.key, func(rec *state.Record[record]) error {
+		switch earlier = nil; {
+		case rec.Value.ID != o.id:
+			return errDecided
+		case rec.Value.Decision != nil:
+			earlier = rec.Value.Decision
+			return errDecided
 		}
-		if err != nil {
-			return nil, err
-		}
-		found, err := readRecord(item)
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case found.ID != o.id:
-			return nil, errDecided
-		case found.Decision != nil || found.overdue():
-			return found.Decision, errDecided
-		}
-		found.Decision = d
-		_, err = s.store.Update(ctx, o.key, found.json(), item.Revision, found.ttl())
-		if err == nil {
-			s.announce(ctx, announcement{o.id, d})
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return nil, err
-		}
+		rec.Value.Decision = d
+		return nil
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, errDecided
+	case err == nil:
+		s.announce(ctx, announcement{o.id, d})
 	}
-	return nil, errDecided
+	return earlier, err
 }
 
 // announce informs the approvers of all replicas. Without it they only see that the request has ended.

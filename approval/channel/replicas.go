@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -30,14 +31,14 @@ var errOverdue = errors.New("channel: the request has expired")
 // approveShared is Approve for a channel with a store.
 func (c *Channel) approveShared(ctx context.Context, r *approval.Request, frame []byte) (approval.Answer, error) {
 	s := c.replicas
-	own := &record{ID: r.ID, Frame: frame, Deadline: r.Deadline, Owner: rand.Text()}
+	own := record{ID: r.ID, Frame: frame, Owner: rand.Text()}
 	stop, err := s.answersFor(ctx, s.ownerOf(own.Owner))
 	if err != nil {
 		return approval.Answer{}, unreachable(err)
 	}
 	defer stop()
 	for {
-		claim, err := s.open(ctx, own, r.Subject().String())
+		claim, err := s.open(ctx, own, r.Deadline, r.Subject().String())
 		if err != nil {
 			return approval.Answer{}, orCause(ctx, err)
 		}
@@ -78,7 +79,7 @@ func (c *Channel) decided(ctx context.Context, own *claim) (a approval.Answer, e
 		defer timer.Stop()
 		tooLong = timer.C
 	}
-	overdue := time.NewTimer(time.Until(own.Deadline))
+	overdue := time.NewTimer(time.Until(own.Until))
 	defer overdue.Stop()
 	changes, end := s.watch(ctx, own.key)
 	defer end()
@@ -89,7 +90,7 @@ func (c *Channel) decided(ctx context.Context, own *claim) (a approval.Answer, e
 				keep = ctx.Err() == nil
 				return a, orCause(ctx, unreachable(change.err))
 			}
-			d, err := s.take(ctx, own, change.item)
+			d, err := s.take(ctx, own, change.Change)
 			if err != nil {
 				return a, orCause(ctx, err)
 			}
@@ -166,30 +167,31 @@ func (c *Channel) showUntilError(ctx context.Context, conn *connection, pause *b
 			c.withdraw(conn.pending, o)
 		}
 	}()
-	for item, err := range s.store.Watch(ctx, s.requests()) {
-		if err != nil {
+	for change, err := range s.records.Watch(ctx, s.requests()) {
+		switch {
+		case err != nil && change.Key == "":
 			return err
+		case err != nil:
+			c.malformed.Log(slog.LevelWarn, "malformed record", "error", err)
 		}
 		pause.Reset()
-		c.showChange(conn, shown, item)
+		c.showChange(conn, shown, change)
 	}
 	return nil
 }
 
 // showChange shows a change of a record to an approver.
-func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest, item store.Item) {
-	found := new(record)
-	if !item.Deleted {
-		var err error
-		if found, err = readRecord(item); err != nil {
-			c.malformed.Log(slog.LevelWarn, "malformed record", "error", err)
-		}
+func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest, change state.Change[record]) {
+	var found record // its ID is "" if there is none
+	open := false
+	if change.Record != nil {
+		found = change.Record.Value
+		open = found.ID != "" && found.Decision == nil && time.Now().Before(change.Record.Until)
 	}
-	open := found != nil && found.ID != "" && found.Decision == nil && !found.overdue()
-	o := shown[item.Key]
+	o := shown[change.Key]
 	if o != nil && (!open || o.id != found.ID) {
-		c.withdrawShared(conn, o, found)
-		delete(shown, item.Key)
+		c.withdrawShared(conn, o, &found)
+		delete(shown, change.Key)
 		o = nil
 	}
 	if o != nil || !open {
@@ -209,8 +211,8 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 		c.malformed.Log(slog.LevelWarn, "two records have the same request", "error", err)
 		return
 	}
-	o.key = item.Key
-	shown[item.Key] = o
+	o.key = change.Key
+	shown[change.Key] = o
 	conn.show(o)
 }
 
@@ -218,7 +220,7 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 // that showDecision finds the request in pending or in unclear.
 func (c *Channel) withdrawShared(conn *connection, o *pendingRequest, found *record) {
 	var d *decision
-	if found != nil && found.ID == o.id {
+	if found.ID == o.id {
 		d = found.Decision
 	}
 	c.mu.Lock()

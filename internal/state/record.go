@@ -194,7 +194,7 @@ func (r Records[T]) Watch(ctx context.Context, prefix string) iter.Seq2[Change[T
 				yield(Change[T]{}, fmt.Errorf("watching the records %s: %w", prefix, err))
 				return
 			}
-			change := Change[T]{Key: item.Key}
+			change := Change[T]{Key: item.Key, revision: item.Revision}
 			if !item.Deleted {
 				change.Record, err = r.decode(ctx, item.Key, item)
 			}
@@ -209,7 +209,12 @@ func (r Records[T]) Watch(ctx context.Context, prefix string) iter.Seq2[Change[T
 type Change[T any] struct {
 	Key    string
 	Record *Record[T] // nil if it was deleted
+
+	revision uint64
 }
+
+// Precedes reports whether the change is older than a record of its key.
+func (c *Change[T]) Precedes(known *Record[T]) bool { return c.revision < known.revision }
 
 func (r Records[T]) encode(ctx context.Context, key string, rec *Record[T]) ([]byte, time.Duration, error) {
 	value, err := json.Marshal(rec.Value)
