@@ -32,8 +32,8 @@ func (s *sharedCalls[V]) waiters(prefix string) int {
 	return all
 }
 
-// LimitUses reduces the number of used codes and refresh tokens that a proxy remembers.
-func LimitUses(p *Proxy, n int) { p.used.Resize(n) }
+// LimitStates reduces the number of used states that a proxy remembers.
+func LimitStates(p *Proxy, n int) { p.states.Resize(n) }
 
 // ForgetProvider makes a proxy fetch the metadata of its provider again.
 func ForgetProvider(p *Proxy) { p.provider.Store(nil) }

@@ -22,6 +22,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -73,7 +74,7 @@ type ProxyOptions struct {
 	// the same Store and Keys, also after restarts. Then Keys are required. It needs a value of about
 	// 100 bytes for each login. While it fails, tokens are neither issued nor refreshed, with status
 	// 503; access tokens are verified without it. If it has lost the value of a login, its person has
-	// to log in again. Default: each process remembers its latest 100,000 uses, in memory.
+	// to log in again. Default a store in the memory of the process.
 	Store store.KV
 	// TokenLife is how long an access token is valid. Default 1 h, at most 24 h.
 	TokenLife time.Duration
@@ -144,8 +145,7 @@ const (
 	providerLife = 10 * time.Minute
 	// codeLife is how long a code is valid. RFC 6749, section 4.1.2.
 	codeLife = time.Minute
-	// maxProxyUsed is the number of used codes and refresh tokens, of used states, and of ended
-	// logins that a proxy remembers.
+	// maxProxyUsed is the number of used states, and of ended logins, that a proxy remembers.
 	maxProxyUsed = 100_000
 	// maxProxyForm is the maximum length of a form or registration, in bytes.
 	maxProxyForm = 64 << 10
@@ -185,9 +185,9 @@ const (
 //     memory, and processes with the same [ProxyOptions].Keys serve the same clients.
 //  5. A code or refresh token can be used once; a second use ends the login. Revocation
 //     (RFC 7009) ends it too. Processes with the same [ProxyOptions].Store know each other's uses
-//     and ends of logins. Without one, each process remembers its latest 100,000 in memory: another
+//     and ends of logins. Without one, each process has its own in memory: another
 //     process, or this one after a restart, accepts a used refresh token unless the provider
-//     refuses. In both cases another process accepts the access token of an ended login until it
+//     refuses, and 64 MiB are the limit: then nobody can log in until earlier logins expire. In both cases another process accepts the access token of an ended login until it
 //     expires.
 type Proxy struct {
 	options  *ProxyOptions // a pointer, so that fmt does not print it as part of another struct
@@ -199,7 +199,7 @@ type Proxy struct {
 	client   *Client      // sends requests to the provider
 	identity *JWTVerifier // of ID tokens
 	provider atomic.Pointer[providerMetadata]
-	used     *lru.Cache[proofHash, struct{}] // codes and refresh tokens
+	logins   state.Records[loginUses]
 	states   *lru.Cache[proofHash, struct{}] // of logins that have come back; anyone can add some
 	ended    *lru.Cache[proofHash, struct{}] // logins
 	origin   *http.CrossOriginProtection
@@ -245,9 +245,16 @@ func newProxy(o *ProxyOptions) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	logins := o.Store
+	if logins == nil {
+		if logins, err = store.NewMemory(nil); err != nil {
+			return nil, err
+		}
+	}
 	p := &Proxy{
 		options: o, base: strings.TrimSuffix(issuer.Path, "/"), secure: issuer.Scheme == "https",
-		used: newLRU[proofHash, struct{}](maxProxyUsed), states: newLRU[proofHash, struct{}](maxProxyUsed), ended: newLRU[proofHash, struct{}](maxProxyUsed),
+		logins: state.NewRecords[loginUses](logins, nil),
+		states: newLRU[proofHash, struct{}](maxProxyUsed), ended: newLRU[proofHash, struct{}](maxProxyUsed),
 		origin: http.NewCrossOriginProtection(),
 	}
 	if err := p.origin.AddTrustedOrigin(issuer.Scheme + "://" + issuer.Host); err != nil {

@@ -354,7 +354,7 @@ func TestProxyRefreshTokens(t *testing.T) {
 // proxy forget used codes.
 func TestProxyRemembersUsesDespiteLogins(t *testing.T) {
 	p := newProxied(t, nil)
-	oauth.LimitUses(p.proxy, 2)
+	oauth.LimitStates(p.proxy, 2)
 	id := p.registered()
 	form := p.login(id)
 	_, tokens := p.token(form)

@@ -35,7 +35,7 @@ type proxyGrant struct {
 	Subject string    `json:"s"`
 	Scopes  []string  `json:"p,omitempty"`
 	Expires time.Time `json:"e"`           // of an access token, or of the login
-	Uses    int       `json:"u,omitempty"` // the code and refresh tokens of the login used before, with a store
+	Uses    int       `json:"u,omitempty"` // the code and refresh tokens of the login used before
 
 	Refresh   string `json:"f,omitempty"` // the provider's refresh token, not in an access token
 	Redirect  string `json:"r,omitempty"` // only in a code
@@ -194,7 +194,7 @@ func (p *Proxy) redeemCode(w http.ResponseWriter, r *http.Request, form url.Valu
 		return
 	}
 	// RFC 6749, section 4.1.2: a second use revokes the tokens of the first.
-	if _, err := p.spend(r.Context(), &g, form.Get("code")); err != nil {
+	if _, err := p.spend(r.Context(), &g); err != nil {
 		p.refuseSpent(w, r, &g, err, "the code was used before")
 		return
 	}
@@ -226,8 +226,7 @@ func (p *Proxy) refuseWithoutStore(w http.ResponseWriter, err error) {
 // even if the client has left.
 func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values) {
 	var g proxyGrant
-	sealed := form.Get("refresh_token")
-	if err := p.open(sealed, &g, sealedRefresh); err != nil || g.Client != clientHash(form.Get("client_id")) || p.hasEnded(g.Login) {
+	if err := p.open(form.Get("refresh_token"), &g, sealedRefresh); err != nil || g.Client != clientHash(form.Get("client_id")) || p.hasEnded(g.Login) {
 		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "")
 		return
 	}
@@ -239,7 +238,7 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 			return
 		}
 	}
-	restore, err := p.spend(r.Context(), &g, sealed)
+	restore, err := p.spend(r.Context(), &g)
 	if err != nil { // RFC 9700, section 4.14.2
 		p.refuseSpent(w, r, &g, err, "the refresh token was used before")
 		return

@@ -49,10 +49,19 @@ type replicas struct {
 
 func newReplicas(t *testing.T) *replicas {
 	t.Helper()
-	r := &replicas{store: &failingStore{Memory: newSharedStore(t)}, log: &logBuffer{}}
+	store := &failingStore{Memory: newSharedStore(t)}
+	r := newProxies(t, store)
+	r.store = store
+	return r
+}
+
+// newProxies returns two proxies with the same keys, and with a store unless it is nil.
+func newProxies(t *testing.T, kv shared.KV) *replicas {
+	t.Helper()
+	r := &replicas{log: &logBuffer{}}
 	var second oauth.ProxyOptions
 	r.proxied = newProxied(t, func(o *oauth.ProxyOptions) {
-		o.Keys, o.Store, o.Logger = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, r.store, r.log.logger()
+		o.Keys, o.Store, o.Logger = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, kv, r.log.logger()
 		second = *o
 	})
 	var err error
@@ -121,6 +130,27 @@ func TestProxyRefreshTokensOfReplicas(t *testing.T) {
 	}
 	if status, answer := r.token(refreshForm(id, third)); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
 		t.Errorf("the latest one after the second use of another: %d, %v", status, answer)
+	}
+}
+
+// Without a store, a proxy that starts again does not know the earlier uses of a login, and counts its own.
+func TestProxyStartsAgainWithoutStore(t *testing.T) {
+	r := newProxies(t, nil)
+	id := r.registered()
+	_, first := r.token(r.login(id))
+	status, second := r.token(refreshForm(id, first))
+	if status != http.StatusOK {
+		t.Fatalf("got %d, %v", status, second)
+	}
+	status, third := r.atSecond("token", refreshForm(id, second))
+	if status != http.StatusOK {
+		t.Fatalf("a refresh at the new process: %d, %v", status, third)
+	}
+	if status, answer := r.atSecond("token", refreshForm(id, second)); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
+		t.Errorf("a refresh token that the new process knows: %d, %v", status, answer)
+	}
+	if status, answer := r.atSecond("token", refreshForm(id, third)); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
+		t.Errorf("a refresh token of the login, which has ended: %d, %v", status, answer)
 	}
 }
 
