@@ -78,9 +78,10 @@ transport/sse:            jsonrpc transport transport/httptransport internal/dea
 transport/ws:             jsonrpc transport transport/httptransport internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/httpclient internal/wsconn net/http github.com/gorilla/websocket
 transport/store:          internal/token
 transport/store/storetest: transport/store testing
-transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
+internal/state:           transport/store internal/backoff internal/token
+transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse internal/state internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sync
-transport/oauth:          jsonrpc mcp transport transport/store internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
+transport/oauth:          jsonrpc mcp transport transport/store internal/state internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
@@ -95,7 +96,6 @@ internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-internal/state:           transport/store internal/backoff internal/token
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/peertext internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/token testing
 server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token internal/unasked internal/uritemplate internal/webhook
@@ -125,8 +125,8 @@ server/shell:             mcp server server/process server/workspace internal/pe
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp transport/store policy internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token internal/tty
-approval/channel:         jsonrpc transport/store approval internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
+approval:                 jsonrpc mcp transport/store policy internal/state internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token internal/tty
+approval/channel:         jsonrpc transport/store approval internal/state internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
 

@@ -50,6 +50,9 @@ func (r *Record[T]) Extend(until time.Time) {
 	}
 }
 
+// Precedes reports whether a record is older than another one with its key.
+func (r *Record[T]) Precedes(other *Record[T]) bool { return r.revision < other.revision }
+
 func (r *Record[T]) ended(now time.Time) bool { return !r.Until.IsZero() && !now.Before(r.Until) }
 
 // Records are the records of one kind, in JSON. Its methods may be called concurrently. Their errors wrap those of

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -73,7 +74,10 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 		}
 		e.store = e.memory
 	}
-	e.sessions = &sessions{opts: &e.opts, store: e.store, shared: e.memory == nil, quota: e.quota.Sessions, open: make(map[string]*session)}
+	e.sessions = &sessions{
+		opts: &e.opts, store: e.store, records: state.NewRecords[record](e.store, nil), shared: e.memory == nil,
+		quota: e.quota.Sessions, open: make(map[string]*session),
+	}
 	e.replicas = newReplicas(e)
 	e.headerParams.tools = newCache[headerTool](maxHeaderTools)
 	e.headerParams.server, _ = server.(schemaProvider)

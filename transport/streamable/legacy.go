@@ -134,17 +134,18 @@ func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts ac
 		s.close()
 	}
 	var reply jsonrpc.Reply
+	var opened *record
 	err := jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply)
 	if err == nil {
-		s.record, err = negotiated(principal, req, reply.Buf)
+		opened, err = negotiated(principal, req, reply.Buf)
 	}
 	if err != nil {
 		abandon()
 		refuseCall(w, http.StatusOK, req, asError(err))
 		return
 	}
-	s.version = s.record.Handshake.ProtocolVersion
-	if s.revision, err = e.sessions.create(r.Context(), s.id, s.record); err != nil {
+	s.version = opened.Handshake.ProtocolVersion
+	if s.applied, err = e.sessions.create(r.Context(), s.id, opened); err != nil {
 		abandon()
 		e.refuseUnstored(w, err)
 		return

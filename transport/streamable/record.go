@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -135,56 +136,36 @@ func (r *record) requestsFrom(before *record) ([]*jsonrpc.Request, error) {
 }
 
 // create stores the record of a new session.
-func (t *sessions) create(ctx context.Context, id string, r *record) (revision uint64, err error) {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return 0, err
-	}
-	return t.store.Create(ctx, recordKey(id), data, t.ttl(openingTTL))
+func (t *sessions) create(ctx context.Context, id string, r *record) (*state.Record[record], error) {
+	return t.records.Create(ctx, recordKey(id), *r, recordEnd(openingTTL))
 }
 
 // load returns the record of a session, or [errNoSession].
-func (t *sessions) load(ctx context.Context, id string) (*record, uint64, error) {
+func (t *sessions) load(ctx context.Context, id string) (*state.Record[record], error) {
 	if store.CheckName(recordKey(id)) != nil { // an endpoint makes no such id
-		return nil, 0, errNoSession
+		return nil, errNoSession
 	}
-	item, err := t.store.Get(ctx, recordKey(id))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, 0, errNoSession
-	case err != nil:
-		return nil, 0, err
+	stored, err := t.records.Load(ctx, recordKey(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errNoSession
 	}
-	var r record
-	if err := json.Unmarshal(item.Value, &r); err != nil {
-		return nil, 0, fmt.Errorf("the record of a session is malformed: %w", err)
-	}
-	return &r, item.Revision, nil
+	return stored, err
 }
 
-// update changes the record of a session until no other replica has changed it in the meantime. With
+// update changes the record of a session, or returns [errNoSession]. With
 // a change that returns false, only the time to live begins again.
-func (t *sessions) update(ctx context.Context, id string, change func(*record) bool) (r *record, revision uint64, changed bool, err error) {
-	for {
-		r, revision, err := t.load(ctx, id)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		changed := change(r)
-		data, err := json.Marshal(r)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		if len(data) > store.MaxValue {
-			return nil, 0, false, store.ErrTooLarge
-		}
-		revision, err = t.store.Update(ctx, recordKey(id), data, revision, t.ttl(t.opts.Limits.SessionTTL))
-		if !errors.Is(err, store.ErrConflict) {
-			return r, revision, changed, err
-		}
+func (t *sessions) update(ctx context.Context, id string, change func(*record) bool) (stored *state.Record[record], changed bool, err error) {
+	stored, err = t.records.Update(ctx, recordKey(id), func(stored *state.Record[record]) error {
+		changed = change(&stored.Value)
+		stored.Until = recordEnd(t.opts.Limits.SessionTTL)
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = errNoSession
 	}
+	return stored, changed, err
 }
 
-// ttl returns the time to live of a record whose session may be idle for some time. It is longer,
-// since the record is refreshed only now and then.
-func (t *sessions) ttl(idle time.Duration) time.Duration { return idle + idle/4 + time.Second }
+// recordEnd returns the end of a record whose session may be idle for some time. It is later,
+// since the record is refreshed only now and then, and the clocks of replicas may differ by a minute.
+func recordEnd(idle time.Duration) time.Time { return time.Now().Add(idle + idle/4 + time.Minute) }

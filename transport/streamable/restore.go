@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -34,11 +35,11 @@ var errShuttingDown = errors.New("the server is shutting down")
 
 // restore opens a session of the store in this replica, if it is not open.
 func (e *Endpoint) restore(ctx context.Context, id, principal string) error {
-	r, revision, err := e.sessions.load(ctx, id)
+	stored, err := e.sessions.load(ctx, id)
 	switch {
 	case err != nil:
 		return err
-	case !r.belongsTo(principal):
+	case !stored.Value.belongsTo(principal):
 		return errNoSession
 	case e.sessions.local(id) != nil:
 		return nil
@@ -50,14 +51,15 @@ func (e *Endpoint) restore(ctx context.Context, id, principal string) error {
 		return busyError{err}
 	}
 	s := newSession(e, principal)
+	r := &stored.Value
 	s.id, s.version = id, r.Handshake.ProtocolVersion
-	s.record = &record{Principal: r.Principal, Handshake: r.Handshake, Lists: r.Lists}
+	s.applied = &state.Record[record]{Value: record{Principal: r.Principal, Handshake: r.Handshake, Lists: r.Lists}}
 	handshake, err := r.handshake()
 	if err == nil {
 		err = s.handler.Handle(ctx, s.unsolicited, handshake, &jsonrpc.Reply{})
 	}
 	if err == nil {
-		err = s.adopt(ctx, r, revision)
+		err = s.adopt(ctx, stored)
 	}
 	if err == nil && !e.sessions.add(s, e.opts.Limits.SessionTTL) {
 		err = busyError{errShuttingDown}

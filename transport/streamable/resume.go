@@ -323,7 +323,7 @@ func (s *session) takeOver(ctx context.Context, c *response, name string, after 
 // stream.
 func (s *session) announceChanges(ctx context.Context) {
 	s.mu.Lock()
-	r := s.record
+	r := &s.applied.Value
 	s.mu.Unlock()
 	for _, list := range r.Lists {
 		_ = s.unsolicited.Notify(ctx, "notifications/"+list+"/list_changed", nil) // a client that has disconnected may resume again
@@ -334,7 +334,7 @@ func (s *session) announceChanges(ctx context.Context) {
 // announceUpdates notifies the client of all resources that it has subscribed to.
 func (s *session) announceUpdates(ctx context.Context) {
 	s.mu.Lock()
-	r := s.record
+	r := &s.applied.Value
 	s.mu.Unlock()
 	for _, uri := range r.Resources {
 		s.notifyUpdated(ctx, uri)

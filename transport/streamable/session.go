@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -30,8 +31,7 @@ type session struct {
 	stale   atomic.Bool // another replica has changed the record, and it will be reloaded
 
 	mu        sync.Mutex
-	record    *record // as applied here
-	revision  uint64
+	applied   *state.Record[record]
 	repeated  int                  // how often calls that another replica has served were repeated here
 	adopted   time.Time            // when a subscription of another replica had effect here
 	streams   []*stream            // those that a client can resume
@@ -158,13 +158,14 @@ func (s *session) findStream(name string) *stream {
 
 // adopt repeats the calls that have led to a record, unless a newer one has been applied. done are
 // those that this replica has served itself and that still have effect. The caller holds s.applyMu.
-func (s *session) adopt(ctx context.Context, r *record, revision uint64, done ...*jsonrpc.Request) error {
+func (s *session) adopt(ctx context.Context, next *state.Record[record], done ...*jsonrpc.Request) error {
 	s.mu.Lock()
-	before, known := *s.record, s.revision
+	known := s.applied
 	s.mu.Unlock()
-	if revision <= known {
+	if !known.Precedes(next) {
 		return nil
 	}
+	before, r := known.Value, &next.Value
 	for _, req := range done {
 		before.update(req)
 	}
@@ -178,7 +179,7 @@ func (s *session) adopt(ctx context.Context, r *record, revision uint64, done ..
 	}
 	subscribed := slices.DeleteFunc(slices.Clone(r.Resources), func(uri string) bool { return slices.Contains(before.Resources, uri) })
 	s.mu.Lock()
-	s.record, s.revision = r, revision
+	s.applied = next
 	if len(requests) > 0 {
 		s.repeated++
 	}
@@ -213,7 +214,7 @@ func (s *session) repeat(ctx context.Context, requests []*jsonrpc.Request) {
 // undo reverses calls that have succeeded here and could not be stored. s.applyMu is held.
 func (s *session) undo(calls []*jsonrpc.Request) {
 	s.mu.Lock()
-	before := *s.record
+	before := s.applied.Value
 	s.mu.Unlock()
 	changed := before
 	for _, req := range calls {
@@ -237,11 +238,11 @@ func (s *session) reloadRecord(ctx context.Context) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	s.stale.Store(false) // later changes may not be in the record that is read now
-	r, revision, err := s.endpoint.sessions.load(ctx, s.id)
+	stored, err := s.endpoint.sessions.load(ctx, s.id)
 	if err != nil {
 		return err
 	}
-	return s.adopt(ctx, r, revision)
+	return s.adopt(ctx, stored)
 }
 
 // refresh begins the time to live of the record again, and applies what other replicas have changed.
@@ -252,7 +253,7 @@ func (s *session) refresh(ctx context.Context) error { return s.save(ctx, nil, 0
 func (s *session) save(ctx context.Context, calls []*jsonrpc.Request, repeated int) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
-	r, revision, changed, err := s.endpoint.sessions.update(ctx, s.id, func(r *record) (changed bool) {
+	stored, changed, err := s.endpoint.sessions.update(ctx, s.id, func(r *record) (changed bool) {
 		for _, req := range calls {
 			changed = r.update(req) || changed
 		}
@@ -266,7 +267,7 @@ func (s *session) save(ctx context.Context, calls []*jsonrpc.Request, repeated i
 	if s.repeatCount() != repeated { // an earlier call at another replica may have been repeated after these
 		done = nil
 	}
-	if err := s.adopt(ctx, r, revision, done...); err != nil || !changed {
+	if err := s.adopt(ctx, stored, done...); err != nil || !changed {
 		return err
 	}
 	if err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil); err != nil { // they apply the record when they refresh it

@@ -11,16 +11,18 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // sessions contains the sessions that are open in this replica. A session of another principal is
 // treated as unknown.
 type sessions struct {
-	opts   *Options
-	store  store.Store
-	shared bool // other replicas may use the store
-	quota  *quota.Quota
+	opts    *Options
+	store   store.Store
+	records state.Records[record]
+	shared  bool // other replicas may use the store
+	quota   *quota.Quota
 
 	restoring singleflight.Group // by id and principal
 
@@ -182,7 +184,7 @@ func (t *sessions) retry(s *session) {
 func (t *sessions) end(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := t.store.Delete(ctx, recordKey(s.id), 0); err != nil {
+	if err := t.records.Delete(ctx, recordKey(s.id), nil); err != nil {
 		return err
 	}
 	err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil)
@@ -223,7 +225,7 @@ func (t *sessions) finish(ctx context.Context, s *session, forget bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	err := t.store.Delete(ctx, recordKey(s.id), 0)
+	err := t.records.Delete(ctx, recordKey(s.id), nil)
 	for _, key := range s.streamKeys() {
 		err = errors.Join(err, t.store.Drop(ctx, key))
 	}
