@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ const (
 	envStore  = "REPLICAS_STORE"  // URL of the store
 	envToken  = "REPLICAS_TOKEN"  // token of a NATS server
 	envLedger = "REPLICAS_LEDGER" // URL of the ledger
+	envListen = "REPLICAS_LISTEN" // address; by default any free port
 )
 
 // drain is how long a replica that ends serves requests that are on the way to it.
@@ -38,7 +40,7 @@ func runReplica() error {
 		return err
 	}
 	defer shared.Close()
-	return streamable.Serve(ctx, "127.0.0.1:0", newServer(shared), &streamable.ServeOptions{
+	return streamable.Serve(ctx, cmp.Or(os.Getenv(envListen), "127.0.0.1:0"), newServer(shared), &streamable.ServeOptions{
 		Drain:    drain,
 		OnListen: func(address net.Addr) { fmt.Println(address) },
 	})

@@ -51,7 +51,9 @@ type ServeOptions struct {
 	// on. Default "/readyz".
 	ReadyPath string
 	// Drain is how long calls are still accepted after the context has ended, so that balancers notice
-	// that the server is not ready. Default 0.
+	// that the server is not ready. If the MCP server has a store, other replicas serve its sessions. Then the
+	// web server ends listening before it refuses calls, so that a balancer that only notices connections
+	// loses no call. This takes at most as long as Drain, or 2 s. Default 0.
 	Drain time.Duration
 	// OnShutdown is called when calls have finished, before connections are closed, to end
 	// the streams and WebSockets of Other. Serve returns its error.
@@ -66,7 +68,8 @@ type ServeOptions struct {
 // server fails. opts may be nil. Calls that arrive while the server starts wait for it; pings and
 // handshakes do not.
 //
-// When ctx ends, Serve first goes on for the time of Drain. Then, or when the server is shut down, it
+// When ctx ends, Serve first goes on for the time of Drain. With a store, it then ends listening and answers
+// the requests of the connections that it has. Then, or when the server is shut down, it
 // refuses new calls, waits at most ShutdownTimeout for those in progress, and closes sessions and
 // connections. It returns nil if all of that succeeds.
 //
@@ -78,6 +81,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	endpoint := Handler(server, &o.Options)
 	defer func() { err = errors.Join(err, endpoint.Close()) }()
 	var listening net.ListenConfig
+	listening.SetMultipathTCP(false) // its sockets have no filters, which a drain needs
 	listener, err := listening.Listen(ctx, "tcp", address)
 	if err != nil {
 		return errors.Join(fmt.Errorf("streamable: %w", err), shutdown(ctx, server, &o))
@@ -90,6 +94,11 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.MaxStreams, DefaultMaxStreams)},
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+	}
+	var draining *drain
+	if tcp, ok := listener.(*net.TCPListener); ok && o.Drain > 0 && endpoint.sessions.shared {
+		draining = newDrain(tcp)
+		listener, web.ConnState, web.ConnContext, web.Handler = draining, draining.track, withConn, draining.wrap(ctx, web.Handler)
 	}
 	served := make(chan error, 1)
 	go func() {
@@ -112,6 +121,9 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 			break
 		}
 		failure = o.wait(ctx, server, served)
+	}
+	if draining != nil && failure == nil {
+		failure = draining.end(web, served, o.Drain)
 	}
 	// First the server, since the answers of calls need their sessions. Then the endpoint,
 	// since the web server waits for streams.

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -400,4 +403,71 @@ func ExampleServe() {
 	// Output:
 	// hello <nil>
 	// <nil>
+}
+
+// A server with a store that ends refuses connections, and answers each request of a connection that it has accepted.
+func TestServeEndsBetweenRequests(t *testing.T) {
+	for name, keepAlive := range map[string]bool{"a connection for each request": false, "connections that are kept": true} {
+		t.Run(name, func(t *testing.T) {
+			shared, err := store.NewMemory(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shared.Close()
+			answered := 0
+			for range 3 {
+				s := server.New(mcp.Implementation{Name: "pings", Version: "1"}, &server.Options{Logger: quiet, Store: shared})
+				address, stop := startServe(t, s, streamable.ServeOptions{Options: streamable.Options{Logger: quiet}, Drain: 20 * time.Millisecond})
+				var clients sync.WaitGroup
+				var mu sync.Mutex
+				for range 8 {
+					clients.Go(func() {
+						web := &http.Client{Transport: &http.Transport{DisableKeepAlives: !keepAlive}}
+						defer web.CloseIdleConnections()
+						for {
+							status, err := discover(t.Context(), web, "http://"+address+"/mcp")
+							if errors.Is(err, syscall.ECONNREFUSED) {
+								return
+							}
+							if err != nil || status != http.StatusOK {
+								t.Errorf("got status %d, %v", status, err)
+								return
+							}
+							mu.Lock()
+							answered++
+							mu.Unlock()
+						}
+					})
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				clients.Wait()
+			}
+			if answered == 0 {
+				t.Error("no request was made")
+			}
+		})
+	}
+}
+
+// discover makes a request of a client without a session.
+func discover(ctx context.Context, web *http.Client, url string) (status int, err error) {
+	const body = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "server/discover",
+	} {
+		req.Header.Set(name, value)
+	}
+	res, err := web.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, err
 }
