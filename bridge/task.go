@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -17,10 +17,6 @@ import (
 )
 
 const (
-	// minTaskPoll and maxTaskPoll bound the time between two requests for the state of a task. Between
-	// them, the server decides.
-	minTaskPoll = 100 * time.Millisecond
-	maxTaskPoll = 30 * time.Second
 	// lostTaskTimeout is how long a server whose task is awaited may be out of reach.
 	lostTaskTimeout = 5 * time.Minute
 	// cancelTaskTimeout bounds the request that cancels a task.
@@ -168,11 +164,11 @@ func (f *forwardedTask) request(ctx context.Context, method string, answers map[
 
 // wait waits until the task of the server has ended, or asks. state is nil if it is not known.
 func (f *forwardedTask) wait(ctx context.Context, state *mcp.Task) (mcp.Result, error) {
-	pause := backoff.Backoff{Min: minTaskPoll, Max: maxTaskPoll}
+	var poll era.TaskPoll
 	reached := time.Now()
 	for {
 		if state != nil {
-			if err := f.pause(ctx, &pause, state); err != nil {
+			if err := pauseFor(ctx, poll.Next(state.PollIntervalMs)); err != nil {
 				return nil, err
 			}
 		}
@@ -202,13 +198,9 @@ func (f *forwardedTask) wait(ctx context.Context, state *mcp.Task) (mcp.Result, 
 	}
 }
 
-// pause waits before the next request for the state.
-func (f *forwardedTask) pause(ctx context.Context, growing *backoff.Backoff, state *mcp.Task) error {
-	wait := min(max(time.Duration(min(state.PollIntervalMs, maxTaskPoll.Milliseconds()))*time.Millisecond, minTaskPoll), maxTaskPoll)
-	if state.PollIntervalMs <= 0 {
-		wait = growing.Next()
-	}
-	timer := time.NewTimer(wait)
+// pauseFor waits for a time, or returns the cause of ctx.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
@@ -133,9 +134,8 @@ const (
 	// maxTaskPollsPerPrincipal those of one authenticated caller. Subscriptions leave out further tasks, so
 	// that their clients ask for the state themselves.
 	maxTaskPolls, maxTaskPollsPerPrincipal = 10_000, 100
-	// minTaskPoll and maxTaskPoll bound the time between two requests for the state of a watched task, and
-	// defaultTaskPoll is that of a task without an interval.
-	minTaskPoll, maxTaskPoll, defaultTaskPoll = 100 * time.Millisecond, 30 * time.Second, time.Second
+	// minFailedPoll and maxFailedPoll bound the pause after an error.
+	minFailedPoll, maxFailedPoll = time.Second, 30 * time.Second
 )
 
 // watchEntryTask calls changed with the first state of a task that an entry keeps, and when the state has
@@ -162,7 +162,8 @@ func (s *Server) watchEntryTask(ctx context.Context, caller *mcp.Caller, id stri
 // pollEntryTask asks for the state of a task until ctx or the task ends. After errors it asks less and less
 // often.
 func (s *Server) pollEntryTask(ctx context.Context, caller *mcp.Caller, id string, changed func()) {
-	failed := backoff.Backoff{Min: defaultTaskPoll, Max: maxTaskPoll}
+	failed := backoff.Backoff{Min: minFailedPoll, Max: maxFailedPoll}
+	var poll era.TaskPoll
 	var pause time.Duration
 	for state := new(mcp.Task); !state.Status.Ended(); {
 		timer := time.NewTimer(pause)
@@ -181,16 +182,8 @@ func (s *Server) pollEntryTask(ctx context.Context, caller *mcp.Caller, id strin
 		if !reflect.DeepEqual(now, state) {
 			changed()
 		}
-		state, pause = now, taskPoll(now)
+		state, pause = now, poll.Next(now.PollIntervalMs)
 	}
-}
-
-// taskPoll returns the pause before the next request for the state of a task.
-func taskPoll(state *mcp.Task) time.Duration {
-	if state.PollIntervalMs <= 0 {
-		return defaultTaskPoll
-	}
-	return max(minTaskPoll, time.Duration(min(state.PollIntervalMs, maxTaskPoll.Milliseconds()))*time.Millisecond)
 }
 
 // entryTaskState returns the state of a task that an entry keeps, with the id for the caller.

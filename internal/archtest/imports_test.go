@@ -131,7 +131,7 @@ approval/channel:         jsonrpc transport/store approval internal/state intern
 approval/page:            internal/httpguard net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
-bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/jsonscan internal/paging internal/task internal/uritemplate
+bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/era internal/jsonscan internal/paging internal/task internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball

@@ -17,10 +17,6 @@ import (
 // Tasks of 2025-11-25, basic/utilities/tasks: a client asks for a task in the params of the call, and
 // waits for its result with tasks/result, during which it is asked.
 
-// legacyTaskPoll is how often a client that waits for a result asks for the state, in case that a
-// message between replicas was lost.
-const legacyTaskPoll = 2 * time.Second
-
 // maxStatusMessage is how much of the text of a failed result is in the status message of its task, in bytes.
 const maxStatusMessage = 1000
 
@@ -234,7 +230,7 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 		return err
 	}
 	defer stop()
-	poll := time.NewTicker(legacyTaskPoll)
+	poll := time.NewTicker(legacyTaskPoll) // in case that a message between replicas was lost
 	defer poll.Stop()
 	var questions taskQuestions
 	for {

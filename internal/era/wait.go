@@ -16,18 +16,6 @@ import (
 )
 
 const (
-	// minPoll and maxPoll bound the interval between requests for the state of a task.
-	minPoll = 10 * time.Millisecond
-	maxPoll = time.Minute
-	// firstPoll is the first pause if the server gives no interval. Later pauses grow to defaultPoll.
-	firstPoll   = 50 * time.Millisecond
-	defaultPoll = time.Second
-	// A client subscribes to a task that has taken longer than watchAfter, and immediately to one with an
-	// interval of longPoll, so that the result of a short call does not wait for the interval.
-	watchAfter = 2 * time.Second
-	longPoll   = time.Second
-	// watchedPoll is how often a subscriber asks, in case that a notification was lost.
-	watchedPoll = 30 * time.Second
 	// cancelTaskTimeout bounds the request that cancels a task.
 	cancelTaskTimeout = 2 * time.Second
 	// maxTaskID bounds the id of a task in bytes. It is sent in a header.
@@ -76,8 +64,8 @@ type TaskWait struct {
 	// Progress, if set, is called with the progress of the task, on the goroutine that waits.
 	Progress func(*mcp.ProgressParams)
 
-	pause     time.Duration // the last one, if the server gives no interval
-	begun     time.Time     // when the client began to ask
+	poll      TaskPoll
+	begun     time.Time // when the client began to ask
 	questions taskQuestions
 
 	watching    sync.WaitGroup // the goroutine of a subscription
@@ -125,24 +113,11 @@ func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response
 			return nil, fmt.Errorf("the task has the unknown status %s", jsonscan.Quote(string(state.Status)))
 		}
 		if err == nil && next == nil {
-			next, err = w.next(ctx, w.interval(state.PollIntervalMs))
+			next, err = w.next(ctx, w.poll.Next(state.PollIntervalMs))
 		}
 		state = next
 	}
 	return nil, err
-}
-
-// interval returns the pause before the next request for the state of the task: that of the server, or a
-// growing one if the server gives none.
-func (w *TaskWait) interval(ms int64) time.Duration {
-	switch {
-	case ms <= 0:
-		w.pause = min(max(2*w.pause, firstPoll), defaultPoll)
-		return w.pause
-	case ms >= maxPoll.Milliseconds():
-		return maxPoll
-	}
-	return max(time.Duration(ms)*time.Millisecond, minPoll)
 }
 
 // next returns the next state, after a pause or when the server sends it.
@@ -175,7 +150,7 @@ func (w *TaskWait) next(ctx context.Context, pause time.Duration) (*mcp.Task, er
 			w.accepted, w.unwatched = nil, nil
 			w.watched, w.interrupted, w.begun = false, true, time.Now()
 			if wasWatched {
-				w.pause = 0
+				w.poll.Reset()
 				return w.get(ctx)
 			}
 			w.unwatchable = w.unwatchable || !w.Server.MayRetry(err, 1)
@@ -286,7 +261,8 @@ func (w *TaskWait) answer(ctx context.Context, questions map[string]mcp.InputReq
 	if err != nil {
 		return nil, err
 	}
-	w.begun, w.pause = time.Now(), 0
+	w.begun = time.Now()
+	w.poll.Reset()
 	_, err = w.request(ctx, mcp.MethodTasksUpdate, answers)
 	if _, refused := errors.AsType[*jsonrpc.Error](err); !refused {
 		return nil, err

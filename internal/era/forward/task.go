@@ -47,13 +47,6 @@ func (s *Session) taskOf(call *mcp.Call, resp *jsonrpc.Response) (mcp.Result, er
 	return task, nil
 }
 
-// Bounds of the time between two requests for the state of a task of 2025-11-25.
-const (
-	minPoll     = 100 * time.Millisecond
-	defaultPoll = time.Second
-	maxPoll     = 30 * time.Second
-)
-
 // cancelTimeout bounds the request that cancels a task of 2025-11-25.
 const cancelTimeout = 5 * time.Second
 
@@ -77,13 +70,13 @@ func (c *forwardedCall) awaitTask(created *jsonrpc.Response) (*jsonrpc.Response,
 // pollTask waits until a task has ended or asks, and requests its result. The server asks during that
 // request.
 func (c *forwardedCall) pollTask(params mcp.Raw, status, interval json.RawMessage) (*jsonrpc.Response, error) {
+	var poll era.TaskPoll
 	for string(status) == `"working"` {
-		wait := defaultPoll
 		var ms int64
-		if json.Unmarshal(interval, &ms) == nil && ms > 0 {
-			wait = max(minPoll, time.Duration(min(ms, maxPoll.Milliseconds()))*time.Millisecond)
+		if json.Unmarshal(interval, &ms) != nil {
+			ms = 0
 		}
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(poll.Next(ms))
 		select {
 		case <-timer.C:
 		case <-c.ctx.Done():
