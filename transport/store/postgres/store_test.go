@@ -1,0 +1,55 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/task/tasktest"
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/store/postgres"
+	"github.com/dovetail-go/dovetail/transport/store/storetest"
+)
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		opts := postgres.Options{Schema: newSchema(), Limits: limits}
+		check := func(run func() error) func() {
+			return func() {
+				if err := run(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return storetest.Engine{
+			Connect: func() store.Store { return connect(t, s.url(), opts) },
+			Stop:    check(s.stop),
+			Start:   check(s.start),
+		}
+	})
+}
+
+// The server accepts what Sealed makes of names and values.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	needServer(t)
+	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
+		opts := postgres.Options{Schema: newSchema(), Limits: limits}
+		return storetest.Engine{Connect: func() store.Store {
+			encrypted, err := store.Sealed(connect(t, shared.url(), opts), make([]byte, 32))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return encrypted
+		}}
+	})
+}
+
+func TestExecutionsOfTasks(t *testing.T) {
+	t.Parallel()
+	needServer(t)
+	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
+		return connect(t, shared.url(), postgres.Options{Limits: limits, Schema: newSchema()})
+	})
+}
