@@ -11,7 +11,7 @@ import (
 )
 
 func ExampleNew() {
-	shared, err := store.NewMemory(nil) // with several replicas: store/nats or store/redis
+	shared, err := store.NewMemory(nil) // with several replicas: store/nats, store/redis or store/postgres
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,7 +8,7 @@
 //  3. [Queue]: jobs that are done at least once, by one worker at a time;
 //  4. [Bus]: messages between the replicas that are running.
 //
-// [NewMemory] is a store for one process. The packages store/nats and store/redis, each a
-// module of its own, are stores for several. [Sealed] encrypts what reaches such a store, if its
+// [NewMemory] is a store for one process. The packages store/nats, store/redis and
+// store/postgres, each a module of its own, are stores for several. [Sealed] encrypts what reaches such a store, if its
 // operators are not trusted. Package storetest tests an implementation.
 package store
