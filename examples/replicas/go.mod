@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/dovetail-go/dovetail v0.0.0
 	github.com/dovetail-go/dovetail/transport/store/nats v0.0.0
+	github.com/dovetail-go/dovetail/transport/store/postgres v0.0.0
 	github.com/dovetail-go/dovetail/transport/store/redis v0.0.0
 )
 
@@ -18,6 +19,10 @@ require (
 	github.com/gorilla/websocket v1.5.3 // indirect
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/invopop/jsonschema v0.14.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
@@ -43,5 +48,6 @@ require (
 replace (
 	github.com/dovetail-go/dovetail => ../..
 	github.com/dovetail-go/dovetail/transport/store/nats => ../../transport/store/nats
+	github.com/dovetail-go/dovetail/transport/store/postgres => ../../transport/store/postgres
 	github.com/dovetail-go/dovetail/transport/store/redis => ../../transport/store/redis
 )

@@ -8,6 +8,7 @@
 //
 //	go run -C examples/replicas . -store nats://127.0.0.1:4222
 //	go run -C examples/replicas . -store redis://127.0.0.1:6379
+//	go run -C examples/replicas . -store postgres://user@127.0.0.1:5432/database
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 		}
 		return
 	}
-	storeURL := flag.String("store", "", "`URL` of a NATS or Redis server (default: an embedded NATS server)")
+	storeURL := flag.String("store", "", "`URL` of a NATS, Redis or PostgreSQL server (default: an embedded NATS server)")
 	kills := flag.Int("kills", 10, "how many times a replica is killed")
 	pause := flag.Duration("pause", time.Second, "time between two kills")
 	flag.Parse()

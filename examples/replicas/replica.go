@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
+	"github.com/dovetail-go/dovetail/transport/store/postgres"
 	"github.com/dovetail-go/dovetail/transport/store/redis"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -63,8 +64,11 @@ type closableStore interface {
 }
 
 func openStore(ctx context.Context, url string, limits store.Limits) (closableStore, error) {
-	if strings.HasPrefix(url, "nats://") {
+	switch {
+	case strings.HasPrefix(url, "nats://"):
 		return nats.Connect(ctx, url, &nats.Options{Prefix: "replicas", Token: os.Getenv(envToken), Limits: limits})
+	case strings.HasPrefix(url, "postgres://"):
+		return postgres.Connect(ctx, url, &postgres.Options{Schema: "replicas", Limits: limits})
 	}
 	return redis.Connect(ctx, url, &redis.Options{Prefix: "replicas", Limits: limits})
 }

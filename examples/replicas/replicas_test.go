@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/transport/store/nats"
+	"github.com/dovetail-go/dovetail/transport/store/postgres/postgrestest"
 )
 
 // TestMain runs the program if a test or the program has started this process.
@@ -58,11 +59,26 @@ type engine struct {
 	url  func(t *testing.T) string
 }
 
+// engines returns those with which the tests run. That with PostgreSQL takes a test as long as each other one, and is only in the
+// complete run.
 func engines() []engine {
-	return []engine{
+	all := []engine{
 		{"embedded NATS", func(*testing.T) string { return "" }},
 		{"redis-server", redisServer},
 	}
+	if os.Getenv("DOVETAIL_POSTGRES_SERVER") != "" {
+		all = append(all, engine{"PostgreSQL", postgresServer})
+	}
+	return all
+}
+
+func postgresServer(t *testing.T) string {
+	s, err := postgrestest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Remove)
+	return s.URL()
 }
 
 // storeOf returns the URL of a store, and the token of an embedded NATS server.

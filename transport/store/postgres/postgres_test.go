@@ -45,11 +45,11 @@ func TestConnectErrors(t *testing.T) {
 		opts      postgres.Options
 	}{
 		{"scheme", "http://localhost", postgres.Options{}},
-		{"schema", shared.url(), postgres.Options{Schema: "a-b"}},
-		{"long schema", shared.url(), postgres.Options{Schema: strings.Repeat("a", 41)}},
-		{"limits", shared.url(), postgres.Options{Limits: store.Limits{Lease: 1}}},
-		{"timeout", shared.url(), postgres.Options{Timeout: -1}},
-		{"database", shared.url() + "&dbname=none", postgres.Options{}},
+		{"schema", shared.URL(), postgres.Options{Schema: "a-b"}},
+		{"long schema", shared.URL(), postgres.Options{Schema: strings.Repeat("a", 41)}},
+		{"limits", shared.URL(), postgres.Options{Limits: store.Limits{Lease: 1}}},
+		{"timeout", shared.URL(), postgres.Options{Timeout: -1}},
+		{"database", shared.URL() + "&dbname=none", postgres.Options{}},
 		{"no server", "postgres:///postgres?host=" + filepath.Join(t.TempDir(), "none"), postgres.Options{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestConnectErrors(t *testing.T) {
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	needServer(t)
-	a := connect(t, shared.url(), postgres.Options{Schema: newSchema()})
-	b := connect(t, shared.url(), postgres.Options{Schema: newSchema()})
+	a := connect(t, shared.URL(), postgres.Options{Schema: newSchema()})
+	b := connect(t, shared.URL(), postgres.Options{Schema: newSchema()})
 	if _, err := a.Create(t.Context(), "key", []byte("value"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestSchema(t *testing.T) {
 func TestNew(t *testing.T) {
 	t.Parallel()
 	needServer(t)
-	pool, err := pgxpool.New(t.Context(), shared.url()+"&pool_max_conns=1")
+	pool, err := pgxpool.New(t.Context(), shared.URL()+"&pool_max_conns=1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestConcurrentStart(t *testing.T) {
 	var starting sync.WaitGroup
 	for i := range 8 {
 		starting.Go(func() {
-			s, err := postgres.Connect(t.Context(), shared.url()+"&pool_max_conns=2", &opts)
+			s, err := postgres.Connect(t.Context(), shared.URL()+"&pool_max_conns=2", &opts)
 			if err != nil {
 				t.Errorf("replica %d: %v", i, err)
 				return
@@ -137,11 +137,11 @@ func TestPermissions(t *testing.T) {
 	t.Parallel()
 	db, schema, role := open(t), newSchema(), newSchema()
 	db.exec(role, "CREATE ROLE {s} LOGIN")
-	url := strings.Replace(shared.url(), "user=owner", "user="+role, 1)
+	url := strings.Replace(shared.URL(), "user=owner", "user="+role, 1)
 	if _, err := postgres.Connect(t.Context(), url, &postgres.Options{Schema: schema}); !isError(err, "42501") {
 		t.Errorf("Connect without permission to create the schema: %v, want insufficient_privilege", err)
 	}
-	connect(t, shared.url(), postgres.Options{Schema: schema})
+	connect(t, shared.URL(), postgres.Options{Schema: schema})
 	db.exec(schema, strings.ReplaceAll(`
 		GRANT USAGE ON SCHEMA {s} TO role;
 		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {s} TO role;
@@ -183,7 +183,7 @@ func TestPermissions(t *testing.T) {
 func TestAppendsCommitInOrder(t *testing.T) {
 	t.Parallel()
 	db, schema, ctx := open(t), newSchema(), t.Context()
-	s := connect(t, shared.url(), postgres.Options{Schema: schema, Timeout: 30 * time.Second})
+	s := connect(t, shared.URL(), postgres.Options{Schema: schema, Timeout: 30 * time.Second})
 	if _, err := s.Append(ctx, "stream", []byte("1")); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestAppendsCommitInOrder(t *testing.T) {
 func TestDuplicateWindow(t *testing.T) {
 	t.Parallel()
 	db, schema, ctx := open(t), newSchema(), t.Context()
-	s := connect(t, shared.url(), postgres.Options{Schema: schema})
+	s := connect(t, shared.URL(), postgres.Options{Schema: schema})
 	for _, test := range []struct {
 		age  string
 		jobs int
@@ -253,7 +253,7 @@ func TestMessagesOfAllSizes(t *testing.T) {
 	t.Parallel()
 	needServer(t)
 	opts := postgres.Options{Schema: newSchema()}
-	from, to := connect(t, shared.url(), opts), connect(t, shared.url(), opts)
+	from, to := connect(t, shared.URL(), opts), connect(t, shared.URL(), opts)
 	received := make(chan store.Message, 100)
 	stop, err := to.Subscribe(t.Context(), "subject", func(_ context.Context, m store.Message) { received <- m })
 	if err != nil {
@@ -280,7 +280,7 @@ func TestMessagesOfAllSizes(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	db, schema, ctx := open(t), newSchema(), t.Context()
-	s := connect(t, shared.url(), postgres.Options{Schema: schema, Limits: store.Limits{LogBytes: 1000}})
+	s := connect(t, shared.URL(), postgres.Options{Schema: schema, Limits: store.Limits{LogBytes: 1000}})
 	db.exec(schema, `
 		INSERT INTO {s}.kv SELECT 'expired/' || n, '', n, now() FROM generate_series(1, 2500) n;
 		INSERT INTO {s}.kv VALUES ('kept', '', 1, 'infinity'), ('later', '', 1, now() + interval '1 hour');
@@ -323,7 +323,7 @@ func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
 	db, ctx := open(t), t.Context()
 	name := newSchema()
-	url := shared.url() + "&application_name=" + name
+	url := shared.URL() + "&application_name=" + name
 	s := connect(t, url, postgres.Options{Schema: name})
 	messages := make(chan store.Message, 100)
 	stop, err := s.Subscribe(ctx, "subject", func(_ context.Context, m store.Message) { messages <- m })
@@ -364,7 +364,7 @@ func TestTerminatedConnections(t *testing.T) {
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
 	db, name := open(t), newSchema()
-	s := connect(t, shared.url()+"&application_name="+name, postgres.Options{Schema: name, Timeout: 3 * time.Second})
+	s := connect(t, shared.URL()+"&application_name="+name, postgres.Options{Schema: name, Timeout: 3 * time.Second})
 	messages := make(chan store.Message, 100)
 	stop, err := s.Subscribe(t.Context(), "subject", func(_ context.Context, m store.Message) { messages <- m })
 	if err != nil {
@@ -386,7 +386,7 @@ func TestIdleConnection(t *testing.T) {
 func TestLostNotification(t *testing.T) {
 	t.Parallel()
 	db, schema := open(t), newSchema()
-	s := connect(t, shared.url(), postgres.Options{Schema: schema})
+	s := connect(t, shared.URL(), postgres.Options{Schema: schema})
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
 	if _, err := s.Create(ctx, "a/1", nil, 0); err != nil {
@@ -418,7 +418,7 @@ func TestLackOfResources(t *testing.T) {
 	t.Parallel()
 	db, ctx := open(t), t.Context()
 	schema := newSchema()
-	s := connect(t, shared.url(), postgres.Options{Schema: schema})
+	s := connect(t, shared.URL(), postgres.Options{Schema: schema})
 
 	db.exec(schema, `
 		CREATE FUNCTION {s}.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$;
@@ -431,7 +431,7 @@ func TestLackOfResources(t *testing.T) {
 		t.Error(err)
 	}
 
-	short := connect(t, shared.url(), postgres.Options{Schema: schema, Timeout: time.Second})
+	short := connect(t, shared.URL(), postgres.Options{Schema: schema, Timeout: time.Second})
 	db.exec(schema, "BEGIN; LOCK TABLE {s}.kv")
 	if _, err := short.Get(ctx, "key"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Get while the table is locked: %v, want DeadlineExceeded", err)
@@ -445,13 +445,13 @@ func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	db, ctx := open(t), t.Context()
 	role, schema := newSchema(), newSchema()
-	connect(t, shared.url(), postgres.Options{Schema: schema})
+	connect(t, shared.URL(), postgres.Options{Schema: schema})
 	db.exec(schema, `
 		CREATE ROLE `+role+` LOGIN CONNECTION LIMIT 1;
 		GRANT USAGE ON SCHEMA {s} TO `+role+`;
 		GRANT ALL ON ALL TABLES IN SCHEMA {s} TO `+role+`;
 		GRANT USAGE ON ALL SEQUENCES IN SCHEMA {s} TO `+role)
-	s := connect(t, strings.Replace(shared.url(), "user=owner", "user="+role, 1), postgres.Options{Schema: schema})
+	s := connect(t, strings.Replace(shared.URL(), "user=owner", "user="+role, 1), postgres.Options{Schema: schema})
 	if err := s.Publish(ctx, "subject", nil); !isError(err, "53300") {
 		t.Errorf("Publish without a connection: %v, want too_many_connections", err)
 	}

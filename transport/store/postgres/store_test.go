@@ -23,9 +23,9 @@ func TestServer(t *testing.T) {
 			}
 		}
 		return storetest.Engine{
-			Connect: func() store.Store { return connect(t, s.url(), opts) },
-			Stop:    check(s.stop),
-			Start:   check(s.start),
+			Connect: func() store.Store { return connect(t, s.URL(), opts) },
+			Stop:    check(s.Stop),
+			Start:   check(s.Start),
 		}
 	})
 }
@@ -37,7 +37,7 @@ func TestSealed(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		opts := postgres.Options{Schema: newSchema(), Limits: limits}
 		return storetest.Engine{Connect: func() store.Store {
-			encrypted, err := store.Sealed(connect(t, shared.url(), opts), make([]byte, 32))
+			encrypted, err := store.Sealed(connect(t, shared.URL(), opts), make([]byte, 32))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,6 +50,6 @@ func TestExecutionsOfTasks(t *testing.T) {
 	t.Parallel()
 	needServer(t)
 	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
-		return connect(t, shared.url(), postgres.Options{Limits: limits, Schema: newSchema()})
+		return connect(t, shared.URL(), postgres.Options{Limits: limits, Schema: newSchema()})
 	})
 }
