@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -19,6 +21,10 @@ const (
 	maxWaiting      = 1000
 	maxWaitingBytes = 16 << 20
 )
+
+// clusterDelay is the time in which a message, and the news that the role of a node has changed, reach
+// all nodes of a cluster.
+const clusterDelay = time.Second
 
 // requests are the requests of a store that wait for a reply.
 type requests struct {
@@ -62,40 +68,58 @@ func (s *Store) replyChannel(id string) string { return s.key("replies", id) }
 
 // Publish implements [store.Bus].
 func (s *Store) Publish(ctx context.Context, subject string, data []byte) error {
-	return s.do(ctx, func(ctx context.Context) error {
-		_, err := s.publish(ctx, s.key("bus", subject), "", data)
+	return s.do(ctx, func(ctx context.Context, c *redis.Client) error {
+		_, err := publish(ctx, c, s.key("bus", subject), "", data)
 		return err
 	}, subject)
 }
 
 // publish sends a message and returns the number of connections that receive it.
-func (s *Store) publish(ctx context.Context, channel, head string, data []byte) (receivers int64, err error) {
+func publish(ctx context.Context, c *redis.Client, channel, head string, data []byte) (receivers int64, err error) {
 	if err := checkSize(data); err != nil {
 		return 0, err
 	}
-	return s.client.Publish(ctx, channel, head+"\n"+string(data)).Result()
+	return c.Publish(ctx, channel, head+"\n"+string(data)).Result()
 }
 
 // Request implements [store.Bus].
 func (s *Store) Request(ctx context.Context, subject string, data []byte) (answer []byte, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
 		if _, err := s.hub.await(ctx); err != nil { // no reply could arrive
 			return err
 		}
 		number, reply := s.requests.add()
 		defer s.requests.remove(number)
-		receivers, err := s.publish(ctx, s.key("bus", subject), s.requests.id+" "+number, data)
+		channel := s.key("bus", subject)
+		receivers, err := publish(ctx, c, channel, s.requests.id+" "+number, data)
 		if err != nil {
 			return err
 		}
+		var unreached <-chan time.Time
 		if receivers == 0 {
-			return store.ErrNoResponder
+			if err := s.hub.settled(ctx, c); err != nil {
+				return err
+			}
+			if s.engine.cluster == nil {
+				return store.ErrNoResponder
+			}
+			unreached = time.After(clusterDelay)
 		}
-		select {
-		case answer = <-reply:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("redis: no reply: %w", ctx.Err())
+		for {
+			select {
+			case answer = <-reply:
+				return nil
+			case <-unreached:
+				subscribed, err := s.engine.subscribed(ctx, channel)
+				if err != nil {
+					return err
+				}
+				if !subscribed {
+					return store.ErrNoResponder
+				}
+			case <-ctx.Done():
+				return fmt.Errorf("redis: no reply: %w", ctx.Err())
+			}
 		}
 	}, subject)
 	return answer, err
@@ -105,7 +129,7 @@ func (s *Store) Request(ctx context.Context, subject string, data []byte) (answe
 func (s *Store) Subscribe(ctx context.Context, subject string, handle func(ctx context.Context, m store.Message)) (stop func(), err error) {
 	sub := &subscription{wake: make(chan struct{}, 1)}
 	channel := s.key("bus", subject)
-	if err := s.do(ctx, func(ctx context.Context) error { return s.hub.join(ctx, channel, sub) }, subject); err != nil {
+	if err := s.do(ctx, func(ctx context.Context, _ *redis.Client) error { return s.hub.join(ctx, channel, sub) }, subject); err != nil {
 		return nil, err
 	}
 	s.handlers.Lock()
@@ -154,8 +178,8 @@ func (s *Store) received(m busMessage) store.Message {
 	message := store.Message{Data: []byte(data)}
 	if id, number, isRequest := strings.Cut(head, " "); isRequest {
 		message.Reply = func(ctx context.Context, data []byte) error {
-			return s.do(ctx, func(ctx context.Context) error {
-				_, err := s.publish(ctx, s.replyChannel(id), number, data)
+			return s.do(ctx, func(ctx context.Context, c *redis.Client) error {
+				_, err := publish(ctx, c, s.replyChannel(id), number, data)
 				return err
 			})
 		}

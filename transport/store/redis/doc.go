@@ -10,9 +10,14 @@
 // rediss verifies the certificate of the server with the authorities of the operating system. On
 // Linux, the environment variable SSL_CERT_FILE names a file of others.
 //
+// [New] takes a client of go-redis instead of a URL: for sentinels, for a cluster, or with options
+// that a URL does not have.
+//
 // It needs Redis 6.2 or later, or Valkey. The server must have the eviction policy noeviction,
 // since any other deletes sessions and jobs when the memory is full. With noeviction, the store
-// returns [store.ErrFull].
+// returns [store.ErrFull]. When a store connects, it logs a warning if the server has another policy
+// and a limit of memory. The page docs/replicas.md of the repository has the permissions (ACL) that
+// the user needs.
 //
 // # What may be lost
 //
@@ -35,15 +40,40 @@
 //  2. While the server cannot be reached, operations fail within Options.Timeout. Watch, Follow,
 //     Pull and subscriptions go on when it can be reached again, by themselves.
 //  3. A store has one connection for all subscriptions, and a pool of connections for
-//     operations, whose maximum the pool_size of the URL sets.
+//     operations, whose maximum the pool_size of the URL or the PoolSize of the client sets.
 //  4. The sum of the entries of all streams is not bounded: Limits.LogBytes has no effect. The
 //     entries of one stream are bounded by age and number.
 //  5. The times of leases and entries are those of the clock of the server.
 //
+// # Sentinel
+//
+// With a client for sentinels, see [New], operations fail while there is no primary. They succeed
+// when the client knows the next one, and waits and subscriptions go on there. The warning of the
+// eviction policy is about the first primary only.
+//
 // # Redis Cluster
 //
 // All keys of a store begin with the same hash tag, "{prefix}", so that they are in one slot, as
-// scripts require. The store uses one address: it does not follow the redirections of a cluster,
-// and it needs a new address after a failover unless the name of the host or a proxy leads to
-// the new primary. [store.Bus].Request needs the subscribers on the same node.
+// scripts require. A store with a client for a cluster, see [New], sends all commands to the node that
+// has this slot, and subscribes there. Stores with other prefixes may use other nodes.
+//
+//  1. An operation that the node refuses, because the slot has moved or is moving, fails. The store
+//     then asks the cluster which node has it.
+//  2. The nodes pass on messages of [store.Bus], also to subscribers that are connected to another
+//     node because the slot has moved. A subscriber connects to the node with the slot within two
+//     times Options.Timeout.
+//  3. Request returns [store.ErrNoResponder] after a second, if no node has a subscriber.
+//
+// With [Connect], a store uses one address and does not follow the redirections of a cluster.
+//
+// # Requests after a failover
+//
+// For 5 seconds after the connection for subscriptions was replaced, Request returns another error
+// than [store.ErrNoResponder] if there is no subscriber, since subscribers may not have connected
+// again.
+//
+// # Logs
+//
+// Options.Logger receives what the store logs. go-redis has one logger for all clients in the
+// process, which [SetClientLogger] sets.
 package redis

@@ -1,9 +1,11 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,10 +25,16 @@ const (
 	// connectedToken is the payload of the ping that follows the first subscriptions of a
 	// connection.
 	connectedToken = "connected"
+	// reconnectTime is the time after a new connection in which other stores may not have
+	// connected again.
+	reconnectTime = 5 * time.Second
 )
 
 // errConnectionLost is the error of a subscription whose connection has failed.
 var errConnectionLost = errors.New("redis: the connection was lost")
+
+// errReconnecting is the error of a request without a subscriber, which may connect again soon.
+var errReconnecting = errors.New("redis: the connection was lost, and the subscriber may not have connected again")
 
 // A listener receives the messages of a channel. Its methods are called one after the other
 // and must not block.
@@ -40,8 +48,9 @@ type listener interface {
 // A hub subscribes to channels for all listeners of a store, on one connection. A new
 // connection replaces one that fails.
 type hub struct {
-	client  *redis.Client
+	engine  *engine
 	timeout time.Duration
+	logger  *slog.Logger
 	own     string        // the channel that is always subscribed
 	changes chan struct{} // has a value while a goroutine sends subscriptions
 
@@ -51,6 +60,9 @@ type hub struct {
 	listeners map[string]map[listener]bool
 	pongs     map[string]chan struct{} // by token
 	tokens    uint64
+	worked    bool      // a connection has been established
+	failure   error     // why the last connection failed
+	replaced  time.Time // when a connection took the place of another
 }
 
 // A connection is one connection of a hub.
@@ -60,10 +72,11 @@ type connection struct {
 	lost   chan struct{} // closed when the connection has failed
 }
 
-func newHub(client *redis.Client, timeout time.Duration, own string, l listener) *hub {
+func newHub(engine *engine, timeout time.Duration, logger *slog.Logger, own string, l listener) *hub {
 	return &hub{
-		client:    client,
+		engine:    engine,
 		timeout:   timeout,
+		logger:    logger,
 		own:       own,
 		changes:   make(chan struct{}, 1),
 		connected: make(chan struct{}),
@@ -76,12 +89,21 @@ func newHub(client *redis.Client, timeout time.Duration, own string, l listener)
 func (h *hub) run(ctx context.Context) {
 	since, delay := time.Now(), minConnectDelay
 	for ctx.Err() == nil {
-		if c, err := h.connect(ctx); err == nil {
-			if h.receive(ctx, c, since) {
+		c, err := h.connect(ctx)
+		if err == nil {
+			var worked bool
+			if worked, err = h.receive(ctx, c, since); worked {
 				delay = minConnectDelay
+				if ctx.Err() == nil {
+					h.logger.Warn("redis: the connection for subscriptions was lost", "error", err)
+				}
 			}
 			since = time.Unix(0, c.heard.Load())
 		}
+		h.engine.failed(ctx, err)
+		h.mu.Lock()
+		h.failure = err
+		h.mu.Unlock()
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
@@ -101,7 +123,11 @@ func (h *hub) connect(ctx context.Context) (*connection, error) {
 	h.mu.Lock()
 	channels := slices.Collect(maps.Keys(h.listeners))
 	h.mu.Unlock()
-	c := &connection{pubsub: h.client.Subscribe(ctx), lost: make(chan struct{})}
+	client, err := h.engine.node(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{pubsub: client.Subscribe(ctx), lost: make(chan struct{})}
 	c.heard.Store(time.Now().UnixNano())
 	for chunk := range slices.Chunk(channels, subscribeChunk) {
 		if err := c.pubsub.Subscribe(ctx, chunk...); err != nil {
@@ -118,7 +144,7 @@ func (h *hub) connect(ctx context.Context) (*connection, error) {
 
 // receive passes messages to the listeners until the connection fails, and reports whether it
 // has ever worked. since is when the connection before it failed.
-func (h *hub) receive(ctx context.Context, c *connection, since time.Time) (worked bool) {
+func (h *hub) receive(ctx context.Context, c *connection, since time.Time) (worked bool, err error) {
 	var checking sync.WaitGroup
 	checking.Go(func() { h.check(ctx, c) })
 	defer checking.Wait()
@@ -127,14 +153,14 @@ func (h *hub) receive(ctx context.Context, c *connection, since time.Time) (work
 	for {
 		message, err := c.pubsub.Receive(ctx)
 		if err != nil {
-			return worked
+			return worked, err
 		}
 		c.heard.Store(time.Now().UnixNano())
 		switch m := message.(type) {
 		case *redis.Subscription:
 			if m.Kind == "subscribe" && m.Channel == h.own {
 				if subscribed { // the client has replaced the connection on its own
-					return worked
+					return worked, errConnectionLost
 				}
 				subscribed = true
 			}
@@ -173,6 +199,10 @@ func (h *hub) check(ctx context.Context, c *connection) {
 		}
 		limited, cancel := context.WithTimeout(ctx, h.timeout)
 		err := c.pubsub.Ping(limited)
+		if client, failed := h.engine.node(limited); err == nil && failed == nil {
+			_ = h.verify(limited, client, c) // the connection may be good while the client fails
+		}
+		h.engine.reload(limited)
 		cancel()
 		if err != nil {
 			return
@@ -180,16 +210,46 @@ func (h *hub) check(ctx context.Context, c *connection) {
 	}
 }
 
+// verify closes a connection and returns an error if the client publishes on another server: on a
+// new primary, or on the node that the slot was moved to.
+func (h *hub) verify(ctx context.Context, client *redis.Client, c *connection) error {
+	receivers, err := client.Publish(ctx, h.own, "").Result()
+	if err != nil || receivers > 0 {
+		return err
+	}
+	c.pubsub.Close()
+	return errReconnecting
+}
+
+// settled returns an error if a subscriber that a client does not reach may connect again soon.
+func (h *hub) settled(ctx context.Context, client *redis.Client) error {
+	h.mu.Lock()
+	c, replaced := h.conn, h.replaced
+	h.mu.Unlock()
+	if c == nil || time.Since(replaced) < reconnectTime {
+		return errReconnecting
+	}
+	return h.verify(ctx, client, c)
+}
+
 // establish makes a connection available and informs the listeners.
 func (h *hub) establish(c *connection, since time.Time) {
 	h.mu.Lock()
 	h.conn = c
 	close(h.connected)
+	again := h.worked
+	if again {
+		h.replaced = time.Now()
+	}
+	h.worked = true
 	var all []listener
 	for _, listeners := range h.listeners {
 		all = slices.AppendSeq(all, maps.Keys(listeners))
 	}
 	h.mu.Unlock()
+	if again {
+		h.logger.Info("redis: the store is connected for subscriptions again")
+	}
 	for _, l := range all {
 		l.interrupted(since)
 	}
@@ -218,7 +278,9 @@ func (h *hub) await(ctx context.Context) (*connection, error) {
 		select {
 		case <-connected:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("redis: not connected: %w", ctx.Err())
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return nil, fmt.Errorf("redis: not connected for subscriptions: %w", cmp.Or(h.failure, ctx.Err()))
 		}
 	}
 }

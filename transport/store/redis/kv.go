@@ -59,8 +59,8 @@ const (
 
 // Get implements [store.KV].
 func (s *Store) Get(ctx context.Context, key string) (item store.Item, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
-		fields, err := s.client.HMGet(ctx, s.key("kv", key), "v", "r", "e").Result()
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
+		fields, err := c.HMGet(ctx, s.key("kv", key), "v", "r", "e").Result()
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Store) Update(ctx context.Context, key string, value []byte, revision u
 
 // set sets a value with a revision. It returns an error, otherwise, if it has another one.
 func (s *Store) set(ctx context.Context, key string, value []byte, current string, ttl time.Duration, otherwise error) (revision uint64, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
 		if ttl < 0 {
 			return fmt.Errorf("redis: the time to live is %v, expected at least 0", ttl)
 		}
@@ -98,7 +98,7 @@ func (s *Store) set(ctx context.Context, key string, value []byte, current strin
 			seconds++
 		}
 		args := append([]any{current, key, value, seconds}, s.channels(key)...)
-		revision, err = s.run(ctx, setScript, []string{s.key("kv", key), s.counter()}, args...).Uint64()
+		revision, err = setScript.Run(ctx, c, []string{s.key("kv", key), s.counter()}, args...).Uint64()
 		if err == nil && revision == 0 {
 			return otherwise
 		}
@@ -109,9 +109,9 @@ func (s *Store) set(ctx context.Context, key string, value []byte, current strin
 
 // Delete implements [store.KV].
 func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
-	return s.do(ctx, func(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context, c *redis.Client) error {
 		args := append([]any{strconv.FormatUint(revision, 10), key}, s.channels(key)...)
-		deleted, err := s.run(ctx, deleteScript, []string{s.key("kv", key), s.counter()}, args...).Bool()
+		deleted, err := deleteScript.Run(ctx, c, []string{s.key("kv", key), s.counter()}, args...).Bool()
 		if err == nil && !deleted {
 			return store.ErrConflict
 		}
@@ -277,8 +277,8 @@ func (w *watch) scan(ctx context.Context) (keys map[string]bool, err error) {
 	}
 	for cursor := uint64(0); ; {
 		var names []string
-		err := s.do(ctx, func(ctx context.Context) (err error) {
-			names, cursor, err = s.client.Scan(ctx, cursor, s.key("kv", w.prefix)+"/*", scanCount).Result()
+		err := s.do(ctx, func(ctx context.Context, c *redis.Client) (err error) {
+			names, cursor, err = c.Scan(ctx, cursor, s.key("kv", w.prefix)+"/*", scanCount).Result()
 			return err
 		})
 		if err != nil {
@@ -304,8 +304,8 @@ func (w *watch) scan(ctx context.Context) (keys map[string]bool, err error) {
 
 // prune removes known values that have expired.
 func (w *watch) prune(ctx context.Context) error {
-	return w.store.do(ctx, func(ctx context.Context) error {
-		now, err := w.store.client.Time(ctx).Result()
+	return w.store.do(ctx, func(ctx context.Context, c *redis.Client) error {
+		now, err := c.Time(ctx).Result()
 		if err != nil {
 			return err
 		}
@@ -320,8 +320,8 @@ func (w *watch) load(ctx context.Context, keys []string, deleted map[string]bool
 	s := w.store
 	values := make([]*redis.SliceCmd, len(keys))
 	var counter *redis.StringCmd
-	err = s.do(ctx, func(ctx context.Context) error {
-		_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
+		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			for i, key := range keys {
 				values[i] = p.HMGet(ctx, s.key("kv", key), "v", "r", "e")
 			}

@@ -86,11 +86,11 @@ func parseID(text string) (uint64, error) {
 
 // Append implements [store.Log].
 func (s *Store) Append(ctx context.Context, stream string, data []byte) (id uint64, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
 		if err := checkSize(data); err != nil {
 			return err
 		}
-		text, err := s.run(ctx, appendScript, []string{s.key("log", stream), s.prefix + "log"},
+		text, err := appendScript.Run(ctx, c, []string{s.key("log", stream), s.prefix + "log"},
 			data, s.limits.LogEntries, s.limits.LogAge.Milliseconds(), s.key("log", stream)).Text()
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (s *Store) Append(ctx context.Context, stream string, data []byte) (id uint
 
 // Drop implements [store.Log].
 func (s *Store) Drop(ctx context.Context, stream string) error {
-	return s.do(ctx, func(ctx context.Context) error { return s.client.Del(ctx, s.key("log", stream)).Err() }, stream)
+	return s.do(ctx, func(ctx context.Context, c *redis.Client) error { return c.Del(ctx, s.key("log", stream)).Err() }, stream)
 }
 
 // A page is a part of a stream.
@@ -122,10 +122,10 @@ type entry struct {
 // page reads entries of a stream.
 func (s *Store) page(ctx context.Context, stream string, after uint64) (p page, err error) {
 	if after == math.MaxUint64 {
-		return p, s.do(ctx, func(context.Context) error { return nil }, stream)
+		return p, s.do(ctx, func(context.Context, *redis.Client) error { return nil }, stream)
 	}
-	err = s.do(ctx, func(ctx context.Context) error {
-		reply, err := s.run(ctx, readScript, []string{s.key("log", stream)},
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
+		reply, err := readScript.Run(ctx, c, []string{s.key("log", stream)},
 			formatID(after+1), formatID(after), s.limits.LogAge.Milliseconds(), readChunk).Slice()
 		if err != nil {
 			return err

@@ -89,12 +89,12 @@ func (s *Store) queueKeys(queue string) []string {
 // Push implements [store.Queue]. It also ignores a job with the id of one that the queue
 // contains.
 func (s *Store) Push(ctx context.Context, queue, id string, data []byte) error {
-	return s.do(ctx, func(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context, c *redis.Client) error {
 		if err := checkSize(data); err != nil {
 			return err
 		}
 		keys := []string{s.key("ready", queue), s.key("jobs", queue), s.key("pushed", queue) + ":" + id}
-		return s.run(ctx, pushScript, keys, id, data, store.DuplicateWindow.Milliseconds(), s.key("ready", queue)).Err()
+		return pushScript.Run(ctx, c, keys, id, data, store.DuplicateWindow.Milliseconds(), s.key("ready", queue)).Err()
 	}, queue, id)
 }
 
@@ -133,8 +133,8 @@ func (s *Store) Pull(ctx context.Context, queue string) (*store.Job, error) {
 
 // pull returns a job, or the time until one is due, or 0 if no time is known.
 func (s *Store) pull(ctx context.Context, queue string) (job *store.Job, next time.Duration, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
-		reply, err := s.run(ctx, pullScript, s.queueKeys(queue), s.limits.Lease.Milliseconds()).Slice()
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
+		reply, err := pullScript.Run(ctx, c, s.queueKeys(queue), s.limits.Lease.Milliseconds()).Slice()
 		if err != nil {
 			return err
 		}
@@ -171,9 +171,9 @@ func (s *Store) Nak(ctx context.Context, job *store.Job, delay time.Duration) er
 
 // hold changes the lease of a job.
 func (s *Store) hold(ctx context.Context, job *store.Job, action string, delay time.Duration) error {
-	return s.do(ctx, func(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context, c *redis.Client) error {
 		token, _ := job.Lease.(lease)
-		held, err := s.run(ctx, holdScript, s.queueKeys(job.Queue),
+		held, err := holdScript.Run(ctx, c, s.queueKeys(job.Queue),
 			job.ID, string(token), action, strconv.FormatInt(delay.Milliseconds(), 10), s.key("ready", job.Queue)).Bool()
 		if err == nil && !held {
 			return store.ErrLost

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -31,16 +32,20 @@ type Options struct {
 	// Limits must be the same in all replicas. LogBytes has no effect: Redis cannot bound the
 	// sum of the entries of all streams. Each stream is bounded by LogAge and LogEntries.
 	Limits store.Limits
-	// Timeout is the maximum time of an operation that does not wait for its context. It
-	// replaces the timeouts of the URL. Default [DefaultTimeout].
+	// Timeout is the maximum time of an operation that does not wait for its context. With
+	// [Connect], it replaces the timeouts of the URL. Default [DefaultTimeout].
 	Timeout time.Duration
+	// Logger receives warnings about the connection for subscriptions and about the eviction
+	// policy of the server. [SetClientLogger] sets the logger of the client. Default slog.Default().
+	Logger *slog.Logger
 }
 
-// A Store is a [store.Store] on a Redis or Valkey server. Its methods may be called
+// A Store is a [store.Store] on a Redis or Valkey server or cluster. Its methods may be called
 // concurrently. They refuse values of more than [store.MaxValue] + [store.SealOverhead] bytes with
 // [store.ErrTooLarge].
 type Store struct {
-	client   *redis.Client
+	engine   *engine
+	close    func() // closes the client, unless it is the caller's
 	prefix   string // of keys and channels
 	limits   store.Limits
 	timeout  time.Duration
@@ -57,47 +62,92 @@ var _ store.Store = (*Store)(nil)
 
 // Connect returns a store on the server with a URL such as
 // "rediss://user:password@host:6379/0" or "unix:///run/redis.sock", in the form that
-// [redis.ParseURL] defines. rediss uses TLS. opts may be nil. It returns an error if the server
-// cannot be reached before ctx ends or within the timeout. ctx does not limit the use of the
-// store. The caller must call Close.
+// [redis.ParseURL] defines. rediss uses TLS. [New] is for sentinels, clusters and other options of
+// the client. opts may be nil. It returns an error if the server cannot be reached before ctx ends
+// or within the timeout. ctx does not limit the use of the store. The caller must call Close.
 func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
-	o := *cmp.Or(opts, &Options{})
-	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	limits, err := o.Limits.WithDefaults()
+	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if err := store.CheckName(o.Prefix); err != nil {
-		return nil, fmt.Errorf("redis: Options.Prefix: %w", err)
-	}
-	if o.Timeout < 0 {
-		return nil, fmt.Errorf("redis: Options.Timeout is %v, expected more than 0", o.Timeout)
-	}
-	engine, err := redis.ParseURL(url)
+	options, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("redis: the URL is invalid: %w", err)
 	}
-	engine.Protocol = 2
-	engine.MaxRetries = -1 // an operation must not have effect twice
-	engine.DialerRetries = 1
-	engine.DialTimeout = o.Timeout / 2 // a dial can delay one other operation
-	engine.ReadTimeout, engine.WriteTimeout, engine.PoolTimeout = o.Timeout, o.Timeout, o.Timeout
-	engine.ContextTimeoutEnabled = true
-	engine.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	options.Protocol = 2
+	options.MaxRetries = -1 // an operation must not have effect twice
+	options.DialerRetries = 1
+	options.DialTimeout = o.Timeout / 2 // a dial can delay one other operation
+	options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = o.Timeout, o.Timeout, o.Timeout
+	options.ContextTimeoutEnabled = true
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(options)
+	return open(ctx, client, o, func() { client.Close() })
+}
 
+// New is like [Connect], with a client of go-redis that the application has made: a [redis.Client] for
+// one server or for sentinels, or a [redis.ClusterClient]. Close does not close the client. The
+// application may use it for other purposes, and closes it after the store.
+//
+// New returns an error unless the options of the client have these values:
+//
+//  1. MaxRetries is -1, or 0 for a cluster: an operation that is sent again could have effect twice.
+//     MaxRedirects of a cluster does not matter, since the store uses the node that has its keys.
+//  2. ContextTimeoutEnabled is true: otherwise operations could last longer than Options.Timeout.
+//  3. ClientSideCache and ClientSideCacheConfig are nil: values of the cache may have changed.
+//
+// New does not check other options. DialerRetries of 1 and a DialTimeout below Options.Timeout
+// make a failover faster. Options that send commands to replicas of a server, such as ReplicaOnly
+// of [redis.FailoverOptions], make each change fail.
+func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Store, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, client, o, func() {})
+}
+
+// withDefaults returns the options with the defaults in place of zero values.
+func (o *Options) withDefaults() (Options, error) {
+	out := *cmp.Or(o, &Options{})
+	out.Prefix = cmp.Or(out.Prefix, DefaultPrefix)
+	out.Timeout = cmp.Or(out.Timeout, DefaultTimeout)
+	out.Logger = cmp.Or(out.Logger, slog.Default())
+	var err error
+	if out.Limits, err = out.Limits.WithDefaults(); err != nil {
+		return out, err
+	}
+	if err := store.CheckName(out.Prefix); err != nil {
+		return out, fmt.Errorf("redis: Options.Prefix: %w", err)
+	}
+	if out.Timeout < 0 {
+		return out, fmt.Errorf("redis: Options.Timeout is %v, expected more than 0", out.Timeout)
+	}
+	return out, nil
+}
+
+// open returns a store with a client. If it fails, it closes the client with closeClient.
+func open(ctx context.Context, client redis.UniversalClient, o Options, closeClient func()) (*Store, error) {
 	s := &Store{
-		client:   redis.NewClient(engine),
+		close:    closeClient,
 		prefix:   "{" + o.Prefix + "}:",
-		limits:   limits,
+		limits:   o.Limits,
 		timeout:  o.Timeout,
 		requests: requests{id: rand.Text(), waiting: map[string]chan []byte{}},
 	}
+	var err error
+	if s.engine, err = newEngine(client, s.counter()); err != nil {
+		closeClient()
+		return nil, err
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.hub = newHub(s.client, o.Timeout, s.replyChannel(s.requests.id), &s.requests)
+	s.hub = newHub(s.engine, o.Timeout, o.Logger, s.replyChannel(s.requests.id), &s.requests)
 	s.running.Go(func() { s.hub.run(s.ctx) })
-	err = s.do(ctx, func(ctx context.Context) error {
-		if err := s.client.Ping(ctx).Err(); err != nil {
+	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
+		if err := checkOptions(c.Options()); err != nil { // those of a node of a cluster
+			return err
+		}
+		if err := check(ctx, c, o.Logger); err != nil {
 			return err
 		}
 		_, err := s.hub.await(ctx)
@@ -110,14 +160,14 @@ func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends all waits with [store.ErrClosed], closes the connections and waits for the
-// subscribers' calls of handle in progress. Handle must not call it. Operations on a closed
+// Close ends all waits with [store.ErrClosed], closes the connections of [Connect], or the one for
+// subscriptions of [New], and waits for the subscribers' calls of handle in progress. Handle must not call it. Operations on a closed
 // store return ErrClosed. Close may be called again. It returns nil.
 func (s *Store) Close() error {
 	s.handlers.Lock()
 	s.cancel()
 	s.handlers.Unlock()
-	s.client.Close() // returns an error if it is closed
+	s.close()
 	s.running.Wait()
 	return nil
 }
@@ -129,7 +179,7 @@ func (s *Store) key(kind, name string) string { return s.prefix + kind + ":" + n
 func (s *Store) counter() string { return s.prefix + "counter" }
 
 // do runs an operation with the names and the time limit that it has.
-func (s *Store) do(ctx context.Context, operation func(ctx context.Context) error, names ...string) error {
+func (s *Store) do(ctx context.Context, operation func(ctx context.Context, c *redis.Client) error, names ...string) error {
 	for _, name := range names {
 		if err := store.CheckName(name); err != nil {
 			return err
@@ -141,7 +191,11 @@ func (s *Store) do(ctx context.Context, operation func(ctx context.Context) erro
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	err := operation(limited)
+	c, err := s.engine.node(limited)
+	if err == nil {
+		err = operation(limited, c)
+	}
+	s.engine.failed(limited, err)
 	switch {
 	case err == nil:
 		return nil
@@ -162,11 +216,6 @@ func (s *Store) ended(ctx context.Context) error {
 		return store.ErrClosed
 	}
 	return nil
-}
-
-// run runs a script.
-func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
-	return script.Run(ctx, s.client, keys, args...)
 }
 
 // wait waits for an event, or until a time has passed unless it is 0.
@@ -196,7 +245,7 @@ var errFormat = errors.New("redis: the data are not those of a store")
 // reached.
 func (s *Store) join(ctx context.Context, channel string, l listener) error {
 	for {
-		err := s.do(ctx, func(ctx context.Context) error { return s.hub.join(ctx, channel, l) })
+		err := s.do(ctx, func(ctx context.Context, _ *redis.Client) error { return s.hub.join(ctx, channel, l) })
 		if err == nil || s.ended(ctx) != nil || !isTemporary(err) {
 			return err
 		}
@@ -209,16 +258,10 @@ func (s *Store) join(ctx context.Context, channel string, l listener) error {
 // isTemporary reports whether a wait goes on after an error: the server cannot be reached, is
 // starting, or is about to be replaced.
 func isTemporary(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
+	if _, isReply := errors.AsType[redis.Error](err); !isReply {
 		return !errors.Is(err, errFormat)
 	}
-	for _, prefix := range []string{"LOADING ", "READONLY ", "MASTERDOWN ", "CLUSTERDOWN ", "TRYAGAIN ", "BUSY "} {
-		if strings.HasPrefix(reply.Error(), prefix) {
-			return true
-		}
-	}
-	return false
+	return hasPrefix(err, "LOADING ", "READONLY ", "MASTERDOWN ", "CLUSTERDOWN ", "TRYAGAIN ", "MOVED ", "ASK ", "BUSY ")
 }
 
 // checkSize returns an error for a value that is too large.

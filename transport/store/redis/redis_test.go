@@ -19,11 +19,15 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store/storetest"
 )
 
+// A user with the documented permissions passes all tests.
 func TestServer(t *testing.T) {
+	t.Parallel()
+	user := documentedUser(t)
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
-		s := newServer(t)
+		s := newServer(t, append([]string{"--user"}, user...)...)
+		url := "unix://dovetail:password@" + s.socket()
 		return storetest.Engine{
-			Connect: func() store.Store { return connect(t, s.url(), &redis.Options{Limits: limits}) },
+			Connect: func() store.Store { return connect(t, url, &redis.Options{Limits: limits}) },
 			Stop:    s.stop,
 			Start:   s.start,
 		}
@@ -31,6 +35,7 @@ func TestServer(t *testing.T) {
 }
 
 func TestMiniredis(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		m := newMiniredis(t)
 		return storetest.Engine{
@@ -47,6 +52,7 @@ func TestMiniredis(t *testing.T) {
 
 // The server accepts what Sealed makes of names and values.
 func TestSealed(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		s := newServer(t)
 		return storetest.Engine{Connect: func() store.Store {

@@ -4,10 +4,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dovetail-go/dovetail/transport/store/redis"
 )
@@ -39,6 +43,20 @@ func TestTLS(t *testing.T) {
 	if item, err := s.Get(t.Context(), "key"); err != nil || string(item.Value) != "value" {
 		t.Errorf("Get: %+v, %v", item, err)
 	}
+	t.Run("client", func(t *testing.T) {
+		authorities := x509.NewCertPool()
+		data, err := os.ReadFile(certificate)
+		if err != nil || !authorities.AppendCertsFromPEM(data) {
+			t.Fatal(err)
+		}
+		client := newStore(t, goredis.NewClient(&goredis.Options{
+			Addr: address, Username: "shop", Password: "correct-secret", TLSConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS13},
+			MaxRetries: -1, ContextTimeoutEnabled: true,
+		}), nil)
+		if item, err := client.Get(t.Context(), "key"); err != nil || string(item.Value) != "value" {
+			t.Errorf("Get: %+v, %v", item, err)
+		}
+	})
 	for _, test := range []struct{ name, url, want string }{
 		{"another password", "rediss://shop:wrong-secret@" + address, "WRONGPASS"},
 		{"another name of the server", "rediss://shop:correct-secret@localhost:" + port, "certificate"},
@@ -86,13 +104,17 @@ func certify(t *testing.T) (certificateFile, keyFile string) {
 	return write("certificate", "CERTIFICATE", certificate), write("key", "PRIVATE KEY", private)
 }
 
-// freePort returns a port at which nobody listens.
+// freePort returns a port at which no process listens. It is below those of outgoing connections, which
+// could take it before a server does.
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := fmt.Sprint(10_000 + mathrand.IntN(20_000))
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	return fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no free port was found")
+	return ""
 }
