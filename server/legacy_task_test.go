@@ -79,11 +79,11 @@ func TestQuestionsOfLegacyTasks(t *testing.T) {
 		failure   string
 		pauses    time.Duration // at least
 	}{
-		"repeated": {func(int) string { return `"a":` + formQuestion }, 10, []string{"?"}, "", 3 * time.Second},
-		"none":     {func(int) string { return "" }, 10, nil, "", 3 * time.Second},
+		"repeated": {func(int) string { return `"a":` + formQuestion }, 10, []string{"?"}, "", time.Second},
+		"none":     {func(int) string { return "" }, 10, nil, "", time.Second},
 		"one after the other": {func(gets int) string {
 			return `"a":` + formQuestion + fmt.Sprintf(`,"b%d":%s`, gets/5, formQuestion)
-		}, 10, []string{"?", "?", "?"}, "", time.Second},
+		}, 10, []string{"?", "?", "?"}, "", 300 * time.Millisecond},
 		"for ever": {func(gets int) string { return fmt.Sprintf(`"a%d":%s`, gets, formQuestion) }, 1000, slices.Repeat([]string{"?"}, 10), "asked more than 10 times", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,11 +3,14 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,6 +38,8 @@ type Options struct {
 	// Timeout is the maximum time of an operation that does not wait for its context. Default
 	// [DefaultTimeout].
 	Timeout time.Duration
+	// Logger receives a warning if the server cannot be reached at the beginning. Default slog.Default().
+	Logger *slog.Logger
 }
 
 // A Store is a [store.Store] in a PostgreSQL database. Its methods may be called concurrently.
@@ -50,6 +55,7 @@ type Store struct {
 	timeout time.Duration
 	hub     hub
 	outbox  chan notification
+	created atomic.Bool // the tables exist
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -62,9 +68,9 @@ var _ store.Store = (*Store)(nil)
 // Connect returns a store in the database with a URL such as
 // "postgres://user:password@host:5432/database?sslmode=verify-full", in the form that
 // [pgxpool.ParseConfig] defines. opts may be nil. Connect creates the schema and its tables if they do
-// not exist. It returns an error if this is not permitted, or if the server cannot be reached
-// before ctx ends or within the timeout. ctx does not limit the use of the store. The caller
-// must call Close.
+// not exist. It returns an error if this is not permitted, if the server has no valid certificate or refuses the user, or if ctx ends. If the
+// server cannot be reached within the timeout, Connect logs a warning and returns the store: its operations fail until
+// the server can be reached. ctx does not limit the use of the store. The caller must call Close.
 func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -120,10 +126,6 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error)
 		},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if err := s.do(ctx, s.createTables); err != nil {
-		s.cancel()
-		return nil, err
-	}
 	s.running.Go(s.listen)
 	s.running.Go(s.sendLater)
 	s.running.Go(s.sweepOften)
@@ -131,7 +133,12 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error)
 		_, err := s.connected(ctx)
 		return err
 	})
-	if err != nil {
+	_, otherServer := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case err == nil:
+	case ctx.Err() == nil && isTemporary(err) && !otherServer:
+		cmp.Or(o.Logger, slog.Default()).Warn("postgres: the server cannot be reached; operations of the store fail until it can", "error", err)
+	default:
 		s.Close()
 		return nil, err
 	}
@@ -166,15 +173,21 @@ func (s *Store) do(ctx context.Context, operation func(ctx context.Context) erro
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	err := operation(limited)
+	err := s.createTables(limited)
+	if err == nil {
+		err = operation(limited)
+	}
 	if err == nil {
 		return nil
 	}
 	if ended := s.ended(ctx); ended != nil {
 		return ended
 	}
-	if sqlState(err) == "53100" { // disk_full
+	switch sqlState(err) {
+	case "53100": // disk_full
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case "42P01": // undefined_table: the next operation creates the tables again
+		s.created.Store(false)
 	}
 	return err
 }
@@ -222,7 +235,7 @@ func (s *Store) ended(ctx context.Context) error {
 func isTemporary(err error) bool {
 	state := sqlState(err)
 	if state == "" {
-		return !errors.Is(err, store.ErrPurged)
+		return !errors.Is(err, store.ErrPurged) && !errors.Is(err, errLayout)
 	}
 	switch state[:min(2, len(state))] {
 	case "08", "40", "53", "57":

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -50,7 +49,6 @@ func TestConnectErrors(t *testing.T) {
 		{"limits", shared.URL(), postgres.Options{Limits: store.Limits{Lease: 1}}},
 		{"timeout", shared.URL(), postgres.Options{Timeout: -1}},
 		{"database", shared.URL() + "&dbname=none", postgres.Options{}},
-		{"no server", "postgres:///postgres?host=" + filepath.Join(t.TempDir(), "none"), postgres.Options{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := postgres.Connect(t.Context(), test.url, &test.opts)

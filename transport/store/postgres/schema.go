@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,9 +42,15 @@ CREATE TABLE IF NOT EXISTS {s}.layout (version int PRIMARY KEY, swept timestampt
 INSERT INTO {s}.layout SELECT 1, now() WHERE NOT EXISTS (SELECT FROM {s}.layout);
 `
 
+// errLayout is the error of tables of another version.
+var errLayout = errors.New("postgres: the tables are of another version")
+
 // createTables creates the tables unless they exist. Then it needs no permission to create
 // anything.
 func (s *Store) createTables(ctx context.Context) error {
+	if s.created.Load() {
+		return nil
+	}
 	var exists bool
 	if err := s.row(ctx, nil, "SELECT to_regclass('{s}.layout') IS NOT NULL", nil, &exists); err != nil {
 		return err
@@ -59,8 +66,9 @@ func (s *Store) createTables(ctx context.Context) error {
 		return err
 	}
 	if version != layout {
-		return fmt.Errorf("postgres: the tables in the schema %s have version %d, expected %d", s.schema, version, layout)
+		return fmt.Errorf("%w: those in the schema %s have version %d, expected %d", errLayout, s.schema, version, layout)
 	}
+	s.created.Store(true)
 	return nil
 }
 

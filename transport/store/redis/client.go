@@ -27,7 +27,9 @@ func newEngine(client redis.UniversalClient, key string) (*engine, error) {
 	case *redis.Client:
 		return &engine{single: client, key: key}, checkOptions(client.Options())
 	case *redis.ClusterClient:
-		return &engine{cluster: client, key: key}, nil
+		o := client.Options()
+		ofNodes := &redis.Options{MaxRetries: max(0, o.MaxRetries), ContextTimeoutEnabled: o.ContextTimeoutEnabled} // -1 is 0 there
+		return &engine{cluster: client, key: key}, checkOptions(ofNodes)
 	default:
 		return nil, fmt.Errorf("redis: the client is a %T, expected *redis.Client or *redis.ClusterClient of go-redis", client)
 	}
@@ -87,24 +89,16 @@ func (e *engine) subscribed(ctx context.Context, channel string) (bool, error) {
 	return false, err
 }
 
-// check returns an error unless the server can be reached, and logs a warning if it deletes
-// values when its memory is full.
-func check(ctx context.Context, c *redis.Client, logger *slog.Logger) error {
-	if err := c.Ping(ctx).Err(); err != nil {
-		return err
-	}
+// checkEviction logs a warning if the server deletes values when its memory is full.
+func checkEviction(ctx context.Context, c *redis.Client, logger *slog.Logger) {
 	info := c.InfoMap(ctx, "memory")
-	_, isReply := errors.AsType[redis.Error](info.Err())
 	switch policy := info.Item("Memory", "maxmemory_policy"); {
-	case isReply:
-		logger.Warn("redis: the eviction policy of the server could not be read; it must be noeviction", "error", info.Err())
 	case info.Err() != nil:
-		return info.Err()
+		logger.Warn("redis: the eviction policy of the server could not be read; it must be noeviction", "error", info.Err())
 	case policy != "" && policy != "noeviction" && info.Item("Memory", "maxmemory") != "0":
 		logger.Warn("redis: the server deletes sessions, tasks, jobs and keys when its memory is full; set maxmemory-policy to noeviction",
 			"maxmemory-policy", policy)
 	}
-	return nil
 }
 
 // hasPrefix reports whether an error is a reply of the server that begins with one of some

@@ -139,6 +139,7 @@ func (h *hub) connect(ctx context.Context) (*connection, error) {
 		c.pubsub.Close()
 		return nil, err
 	}
+	checkEviction(ctx, client, h.logger) // it may be another server, such as a new primary
 	return c, nil
 }
 

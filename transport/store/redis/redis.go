@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,8 +64,9 @@ var _ store.Store = (*Store)(nil)
 // Connect returns a store on the server with a URL such as
 // "rediss://user:password@host:6379/0" or "unix:///run/redis.sock", in the form that
 // [redis.ParseURL] defines. rediss uses TLS. [New] is for sentinels, clusters and other options of
-// the client. opts may be nil. It returns an error if the server cannot be reached before ctx ends
-// or within the timeout. ctx does not limit the use of the store. The caller must call Close.
+// the client. opts may be nil. If the server cannot be reached within Options.Timeout, Connect logs a
+// warning and returns the store: its operations fail until the server can be reached. It returns an error if ctx ends
+// first, if the server has no valid certificate, or if it refuses the user. ctx does not limit the use of the store. The caller must call Close.
 func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -144,16 +146,18 @@ func open(ctx context.Context, client redis.UniversalClient, o Options, closeCli
 	s.hub = newHub(s.engine, o.Timeout, o.Logger, s.replyChannel(s.requests.id), &s.requests)
 	s.running.Go(func() { s.hub.run(s.ctx) })
 	err = s.do(ctx, func(ctx context.Context, c *redis.Client) error {
-		if err := checkOptions(c.Options()); err != nil { // those of a node of a cluster
-			return err
-		}
-		if err := check(ctx, c, o.Logger); err != nil {
+		if err := c.Ping(ctx).Err(); err != nil {
 			return err
 		}
 		_, err := s.hub.await(ctx)
 		return err
 	})
-	if err != nil {
+	_, otherServer := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case err == nil:
+	case ctx.Err() == nil && isTemporary(err) && !otherServer && !errors.Is(err, redis.ErrClosed):
+		o.Logger.Warn("redis: the server cannot be reached; operations of the store fail until it can", "error", err)
+	default:
 		s.Close()
 		return nil, err
 	}
