@@ -5,14 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -136,4 +143,93 @@ func (s *countingStore) Create(ctx context.Context, key string, value []byte, tt
 		return 0, s.broken
 	}
 	return s.Store.Create(ctx, key, value, ttl)
+}
+
+// A subscriber is a server that only knows which resources its session has subscribed to.
+type subscriber struct {
+	shared store.Store
+	mu     sync.Mutex
+	to     map[string]bool
+}
+
+func (s *subscriber) Store() store.Store { return s.shared }
+
+func (s *subscriber) Bind(transport.Link) jsonrpc.Handler { return s }
+
+func (s *subscriber) Handle(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	<-time.After(time.Duration(rand.IntN(200)) * time.Microsecond) // other goroutines run in between
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch uri := jsonscan.Unquote(req.Member("uri")); req.Method {
+	case mcp.MethodResourcesSubscribe:
+		s.to[uri] = true
+	case mcp.MethodResourcesUnsubscribe:
+		delete(s.to, uri)
+	}
+	return reply.Write(jsonrpc.Raw("{}"))
+}
+
+func (s *subscriber) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
+
+// While a session is changed at two replicas and read again at both, each replica applies the changes in the order of the
+// record: in the end, both have the subscriptions of the record.
+func TestSessionIsChangedConcurrently(t *testing.T) {
+	memory, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	servers := [2]*subscriber{{shared: memory, to: map[string]bool{}}, {shared: memory, to: map[string]bool{}}}
+	var sessions [2]*session
+	for i, server := range servers {
+		e := Handler(server, nil)
+		defer e.Close()
+		s := newSession(e, "")
+		s.id = "session"
+		if i == 0 {
+			s.applied, err = e.sessions.create(t.Context(), s.id, new(record))
+		} else {
+			s.applied, err = e.sessions.load(t.Context(), s.id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions[i] = s
+		defer s.close()
+	}
+	change := func(i int) func(int) {
+		return func(round int) {
+			s, method := sessions[i], mcp.MethodResourcesSubscribe
+			if round%2 == 1 {
+				method = mcp.MethodResourcesUnsubscribe
+			}
+			req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, fmt.Appendf(nil, `{"uri":"a:%d"}`, i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			repeated := s.repeatCount()
+			s.repeat(t.Context(), []*jsonrpc.Request{req}) // as the client's call
+			if err := s.save(t.Context(), []*jsonrpc.Request{req}, repeated); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	reload := func(i int) func(int) {
+		return func(int) {
+			if err := sessions[i].reload(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for episode := range 300 { // a later change would hide that an earlier one was applied too late
+		racetest.Together(2+episode%2, change(0), change(1), reload(0), reload(0), reload(1), reload(1))
+		for i, server := range servers {
+			reload(i)(0)
+			got, want := slices.Sorted(maps.Keys(server.to)), slices.Sorted(slices.Values(sessions[i].applied.Value.Resources))
+			if !slices.Equal(got, want) {
+				t.Fatalf("episode %d: replica %d has subscribed to %q, the record has %q", episode, i+1, got, want)
+			}
+		}
+	}
 }
