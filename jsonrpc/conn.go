@@ -55,7 +55,10 @@ func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 	c.recycler, _ = stream.(bufpool.Recycler)
 	c.charger, _ = stream.(bufpool.Charger)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.input, c.endInput = context.WithCancelCause(c.ctx)
+	c.input, c.endInput = c.ctx, c.cancel
+	if stream != nil { // otherwise the input ends with the connection
+		c.input, c.endInput = context.WithCancelCause(c.ctx)
+	}
 	c.handler = bind(c)
 	c.handlerBound.Store(true)
 	if c.isClosing() { // bind may have started a goroutine that has closed the connection

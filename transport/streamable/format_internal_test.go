@@ -17,7 +17,7 @@ func TestFormatOfRecord(t *testing.T) {
 	}
 	got, err := json.Marshal(record{
 		Principal: []byte("hash"), Lists: []string{"tools"}, Level: "debug", Resources: []string{"a:b"},
-		Handshake: mcp.InitializeParams{ProtocolVersion: mcp.Version20251125, ClientInfo: mcp.Implementation{Name: "client", Version: "1"}},
+		Handshake: &mcp.InitializeParams{ProtocolVersion: mcp.Version20251125, ClientInfo: mcp.Implementation{Name: "client", Version: "1"}},
 	})
 	if err != nil || !bytes.Equal(got, bytes.TrimSpace(golden)) {
 		t.Errorf("wrote %s, want %s; %v", got, golden, err)

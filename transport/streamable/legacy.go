@@ -150,6 +150,7 @@ func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts ac
 		e.refuseUnstored(w, err)
 		return
 	}
+	s.applied.Value.Handshake = nil // it is in the store
 	if !e.sessions.add(s, min(openingTTL, e.opts.Limits.SessionTTL)) {
 		abandon()
 		httpguard.RefuseBusy(w, errShuttingDown.Error())

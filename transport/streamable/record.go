@@ -20,17 +20,21 @@ import (
 // A record is a session in the store. A replica that does not have the session repeats its
 // handshake and the requests that have changed its state.
 type record struct {
-	Principal []byte               `json:"principal"` // hash
-	Handshake mcp.InitializeParams `json:"handshake"`
-	Lists     []string             `json:"lists,omitempty"`     // whose changes the server has declared: tools, prompts, resources
-	Level     string               `json:"level,omitempty"`     // of logging/setLevel
-	Resources []string             `json:"resources,omitempty"` // subscribed to
+	Principal []byte                `json:"principal,omitempty"` // hash
+	Handshake *mcp.InitializeParams `json:"handshake"`
+	Lists     []string              `json:"lists,omitempty"`     // whose changes the server has declared: tools, prompts, resources
+	Level     string                `json:"level,omitempty"`     // of logging/setLevel
+	Resources []string              `json:"resources,omitempty"` // subscribed to
 }
 
 // recordKey returns the key of a session.
 func recordKey(session string) string { return "session/" + session }
 
+// hashPrincipal returns nothing for a client that is not authenticated.
 func hashPrincipal(principal string) []byte {
+	if principal == "" {
+		return nil
+	}
 	sum := sha256.Sum256([]byte("principal\x00" + principal))
 	return sum[:]
 }
@@ -48,7 +52,7 @@ func newRecord(principal string, handshake *jsonrpc.Request, result *jsonrpc.Res
 	}
 	r := &record{
 		Principal: hashPrincipal(principal),
-		Handshake: mcp.InitializeParams{
+		Handshake: &mcp.InitializeParams{
 			ProtocolVersion: mcp.Version(jsonscan.Unquote(version)), Capabilities: params.Capabilities,
 			ClientInfo: mcp.Implementation{Name: params.ClientInfo.Name, Version: params.ClientInfo.Version},
 		},

@@ -53,7 +53,7 @@ func (e *Endpoint) restore(ctx context.Context, id, principal string) error {
 	s := newSession(e, principal)
 	r := &stored.Value
 	s.id, s.version = id, r.Handshake.ProtocolVersion
-	s.applied = &state.Record[record]{Value: record{Principal: r.Principal, Handshake: r.Handshake, Lists: r.Lists}}
+	s.applied = &state.Record[record]{Value: record{Principal: r.Principal, Lists: r.Lists}}
 	handshake, err := r.handshake()
 	if err == nil {
 		err = s.handler.Handle(ctx, s.unsolicited, handshake, &jsonrpc.Reply{})

@@ -179,6 +179,7 @@ func (s *session) adopt(ctx context.Context, next *state.Record[record], done ..
 	}
 	subscribed := slices.DeleteFunc(slices.Clone(r.Resources), func(uri string) bool { return slices.Contains(before.Resources, uri) })
 	s.mu.Lock()
+	next.Value.Handshake = nil // it does not change
 	s.applied = next
 	if len(requests) > 0 {
 		s.repeated++
