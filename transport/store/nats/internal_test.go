@@ -103,10 +103,11 @@ func TestWatchAfterLongInterruption(t *testing.T) {
 	items := 0
 	for _, err := range s.Watch(t.Context(), "a") {
 		if items++; err == nil && items == 1 {
+			s.disconnected(nil)
 			s.mu.Lock()
 			s.lost = time.Now().Add(-deletionAge)
 			s.mu.Unlock()
-			s.reconnected()
+			s.connected()
 		}
 		last = err
 	}
