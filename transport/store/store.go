@@ -136,7 +136,8 @@ type Job struct {
 	Data    []byte // owned by the worker
 	Attempt int    // 1 for the first delivery
 	Lease   any    // identifies the delivery, for the implementation
-	// HeldFor is how long the worker holds the job after Pull or Extend; see [Limits.Lease].
+	// HeldFor is how long the worker holds the job after Pull, and at least after Extend; see [Limits.Lease]. An engine that cannot
+	// tell how long the job was on its way makes it shorter.
 	HeldFor time.Duration
 }
 

@@ -43,7 +43,7 @@ func TestJobOfEndedReceiver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			deliver(newReceiver(), message)
+			deliver(newReceiver(time.Now().Add(store.DefaultLease)), message)
 			ctx, cancel := context.WithTimeout(t.Context(), store.DefaultLease) // the job is available before its lease ends
 			defer cancel()
 			job, err := s.Pull(ctx, "a")
@@ -78,7 +78,7 @@ func TestWatchLeavesNoConsumer(t *testing.T) {
 
 // Heartbeats that the worker has not read do not keep the job from it.
 func TestReceiverOfHeartbeats(t *testing.T) {
-	r := newReceiver()
+	r := newReceiver(time.Now().Add(store.DefaultLease))
 	for range 100 {
 		r.receive(&nats.Msg{Header: nats.Header{"Status": {"100"}}})
 	}

@@ -19,7 +19,7 @@ const (
 	// leaseReserve is how much longer the lease is for the server than for the worker, so
 	// that an acknowledgement at the end of the lease arrives in time.
 	leaseReserve = 500 * time.Millisecond
-	// pullExpiry is how long the server keeps a request for a job.
+	// pullExpiry is how long the server keeps a request for a job, at most.
 	pullExpiry = 30 * time.Second
 )
 
@@ -67,13 +67,14 @@ func (s *Store) Pull(ctx context.Context, queue string) (*store.Job, error) {
 	}
 }
 
-// pull requests a job once.
+// pull requests a job once. The lease of the job begins when the request is sent, since a job that was on
+// its way for long may be that of another worker when it arrives. So a request is kept for a third of a lease.
 func (s *Store) pull(ctx context.Context, queue string) (*store.Job, error) {
 	if err := s.createWorker(ctx, queue); err != nil {
 		return nil, err
 	}
 	epoch := s.currentEpoch()
-	worker := newReceiver()
+	worker := newReceiver(time.Now().Add(s.limits.Lease))
 	inbox := s.conn.NewInbox()
 	subscription, err := s.conn.Subscribe(inbox, worker.receive)
 	if err != nil {
@@ -82,7 +83,12 @@ func (s *Store) pull(ctx context.Context, queue string) (*store.Job, error) {
 	// Messages on their way are still received.
 	defer func() { worker.end(); _ = subscription.Drain() }() // fails only if the connection is closed
 
-	request, err := json.Marshal(map[string]any{"batch": 1, "expires": pullExpiry, "idle_heartbeat": heartbeat})
+	expires := min(pullExpiry, s.limits.Lease/3)
+	options := map[string]any{"batch": 1, "expires": expires}
+	if expires >= 2*heartbeat { // which the server requires
+		options["idle_heartbeat"] = heartbeat
+	}
+	request, err := json.Marshal(options)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +102,7 @@ func (s *Store) pull(ctx context.Context, queue string) (*store.Job, error) {
 		case message := <-worker.messages:
 			switch status := message.Header.Get("Status"); status {
 			case "": // a job
-				return s.job(queue, message)
+				return s.job(queue, message, worker.until)
 			case "100": // a heartbeat
 				missing.Reset(2 * heartbeat)
 			case "404", "408": // no job
@@ -119,19 +125,23 @@ func (s *Store) pull(ctx context.Context, queue string) (*store.Job, error) {
 // A receiver passes the messages of a request on, which are at most one job and messages about
 // the request, until it ends. Then it returns the job to the queue.
 type receiver struct {
+	until time.Time // end of the lease of the job
+
 	mu       sync.Mutex
 	messages chan *nats.Msg
 	ended    bool
 }
 
-func newReceiver() *receiver { return &receiver{messages: make(chan *nats.Msg, 4)} }
+func newReceiver(until time.Time) *receiver {
+	return &receiver{until: until, messages: make(chan *nats.Msg, 4)}
+}
 
 func (r *receiver) receive(message *nats.Msg) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.ended:
-		giveBack(message)
+		r.giveBack(message)
 	case isJob(message) || len(r.messages) < cap(r.messages)-1: // one place is the job's
 		r.messages <- message
 	}
@@ -142,15 +152,15 @@ func (r *receiver) end() {
 	defer r.mu.Unlock()
 	r.ended = true
 	for len(r.messages) > 0 {
-		giveBack(<-r.messages)
+		r.giveBack(<-r.messages)
 	}
 }
 
 func isJob(message *nats.Msg) bool { return message.Header.Get("Status") == "" }
 
-// giveBack returns a job to its queue. If that fails, its lease expires.
-func giveBack(message *nats.Msg) {
-	if isJob(message) {
+// giveBack returns a job to its queue, unless its lease has expired. If that fails, its lease expires.
+func (r *receiver) giveBack(message *nats.Msg) {
+	if isJob(message) && time.Now().Before(r.until) {
 		_ = message.Respond([]byte(negative))
 	}
 }
@@ -199,9 +209,11 @@ type lease struct {
 	until time.Time // zero after the job has been acknowledged or returned
 }
 
-func (s *Store) job(queue string, message *nats.Msg) (*store.Job, error) {
+// job returns the job in a message, or nil if its lease has expired.
+func (s *Store) job(queue string, message *nats.Msg, until time.Time) (*store.Job, error) {
 	data, err := message.Metadata()
-	if err != nil {
+	left := time.Until(until)
+	if err != nil || left <= 0 {
 		return nil, err
 	}
 	_, id, _ := strings.Cut(message.Header.Get(jetstream.MsgIDHeader), " ")
@@ -210,8 +222,8 @@ func (s *Store) job(queue string, message *nats.Msg) (*store.Job, error) {
 		ID:      id,
 		Data:    message.Data,
 		Attempt: int(data.NumDelivered),
-		Lease:   &lease{reply: message.Reply, until: time.Now().Add(s.limits.Lease)},
-		HeldFor: s.limits.Lease,
+		Lease:   &lease{reply: message.Reply, until: until},
+		HeldFor: left,
 	}, nil
 }
 
