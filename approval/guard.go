@@ -255,24 +255,6 @@ func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d poli
 	return opened, nil
 }
 
-// fail ends a grant without running its call, or its next run.
-func (g *guard) fail(grant *grant, code Code, cause error) {
-	g.recordEnd(grant, code, cause.Error())
-	g.grants.end(grant)
-}
-
-// recordEnd records that a request ends without a completed call.
-func (g *guard) recordEnd(grant *grant, code Code, reason string) {
-	event := EventWithdrawn
-	switch {
-	case grant.approved:
-		event = EventFailed
-	case code == Expired:
-		event = EventExpired
-	}
-	_ = g.record(time.Now(), grant, event, Answer{Reason: reason}) // record logs the error, and nothing runs
-}
-
 // record writes an event to the journal and the log.
 func (g *guard) record(now time.Time, grant *grant, event Event, a Answer) error {
 	r := grant.request

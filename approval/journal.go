@@ -64,14 +64,14 @@ type Event string
 
 // The events. A request is asked, approved, executing, and finally executed or failed. Before
 // it is executing, it may also end as rejected, expired or withdrawn. A call that asks its caller is
-// paused, and nothing is recorded if the caller never answers. The replica that continues it records that it is
+// paused, and nothing is recorded if the caller never answers, or if its next call is another one. The replica that continues it records that it is
 // asked again or, if it has been approved, resumed.
 const (
 	EventAsked     Event = "asked"
 	EventApproved  Event = "approved"
 	EventRejected  Event = "rejected"
 	EventExpired   Event = "expired"   // no answer arrived in time
-	EventWithdrawn Event = "withdrawn" // the caller disconnected, or the request failed
+	EventWithdrawn Event = "withdrawn" // the caller disconnected while the request was open, or the request failed
 	EventExecuting Event = "executing" // the call begins
 	EventExecuted  Event = "executed"  // the call has returned a result or a tool error
 	EventFailed    Event = "failed"    // the call has failed, or its result is unknown

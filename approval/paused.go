@@ -31,12 +31,16 @@ type pausedGrant struct {
 
 // unreachable is the error of a call whose state cannot be read or written.
 func unreachable(err error) error {
-	return fmt.Errorf("%w: %w", Errorf(Failed, "the store of the approvals cannot be reached"), err)
+	text := "the store of the approvals cannot be reached"
+	if errors.Is(err, store.ErrFull) {
+		text = "the store of the approvals has no room for the request"
+	}
+	return fmt.Errorf("%w: %w", Errorf(Failed, "%s", text), err)
 }
 
 // pausedKey returns the key of the record of a paused grant.
 func (g *guard) pausedKey(id callID) string {
-	return "approval/grant/" + digestOf("dovetail paused grant 1", g.opts.Name, id.call, id.server, id.tool).String()
+	return "approval/grant/" + digestOf("dovetail paused grant 2", g.opts.Name, id.call, id.server, id.tool).String()
 }
 
 // store puts a grant into the store until the next run.
@@ -60,21 +64,28 @@ func (g *guard) begin(ctx context.Context, opened *grant) error {
 	if !errors.Is(err, TooMany) {
 		return err
 	}
-	paused := g.grants.paused(opened.request.Caller, time.Now())
-	for _, grant := range paused[:min(len(paused), maxChecked)] {
-		if _, err := g.paused.Load(ctx, g.pausedKey(grant.id)); errors.Is(err, store.ErrNotFound) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	for n, grant := range g.grants.paused(opened.request.Caller, time.Now()) {
+		if !g.shared || n == maxChecked { // without replicas, none was continued elsewhere
+			break
+		}
+		_, err := g.paused.Load(ctx, g.pausedKey(grant.id))
+		if errors.Is(err, store.ErrNotFound) {
 			g.grants.endPaused(grant)
+		} else if err != nil {
+			break
 		}
 	}
 	return g.grants.begin(opened)
 }
 
-// take takes a grant from the store for the next run of its call, which has made request.
+// take takes a grant from the store for the next run of its call. request is that of the new run.
 func (g *guard) take(ctx context.Context, request *Request, id callID, key string, token resumeToken) (*grant, error) {
-	now := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	stored, err := g.paused.Load(ctx, g.pausedKey(id))
+	now := time.Now() // reading may have taken long
 	switch {
 	case errors.Is(err, store.ErrNotFound) && now.UnixMilli() >= token.Until:
 		return nil, Expired

@@ -18,7 +18,7 @@ type rememberedApproval struct {
 // rememberedKey returns the key of the record of an approval of equal requests.
 func (g *guard) rememberedKey(r *Request) string {
 	subject := r.Subject()
-	return "approval/remembered/" + digestOf("dovetail remembered approval 2", g.opts.Name, string(subject[:])).String()
+	return "approval/remembered/" + digestOf("dovetail remembered approval 3", g.opts.Name, string(subject[:])).String()
 }
 
 // recall returns the id of the request in which a person has approved calls that are equal to r, ""

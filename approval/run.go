@@ -95,7 +95,7 @@ func (r *run) approve(ctx context.Context) error {
 	if err := g.record(now, r.grant, EventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
 	}
-	g.grants.setApproved(r.grant)
+	r.grant.approved = true
 	if answer.Remember > 0 {
 		g.remember(ctx, request, approved, answer.Remember)
 	}
@@ -166,8 +166,15 @@ func (r *run) recheck(ctx context.Context) error {
 
 // refuse ends the grant without a call.
 func (r *run) refuse(code Code, cause error) error {
-	r.guard.fail(r.grant, code, cause)
-	r.ended = true
+	event := EventWithdrawn
+	switch {
+	case r.grant.approved:
+		event = EventFailed
+	case code == Expired:
+		event = EventExpired
+	}
+	_ = r.guard.record(time.Now(), r.grant, event, Answer{Reason: cause.Error()}) // record logs the error, and nothing runs
+	r.end()
 	return r.guard.refuse(&r.grant.request.Target, code, cause)
 }
 
@@ -216,14 +223,15 @@ type grant struct {
 	id      callID
 	key     string // of the resume token in the call
 
-	remembered string // id of the request with the remembered approval; "" for none. Used by the current run.
+	// Used by the current run.
+	remembered string // id of the request with the remembered approval; "" for none
+	approved   bool   // the call has been executed, or is being executed
+	run        int    // number of the run, from 1
 
-	// Guarded by grants.mu; only the current run changes them.
-	approved bool                       // the call has been executed, or is being executed
-	running  bool                       // a run has the grant
-	run      int                        // number of the run, from 1
-	until    time.Time                  // deadline for the next run; set between runs
-	stored   *state.Record[pausedGrant] // nil while it is not in the store
+	// Guarded by grants.mu.
+	running bool                       // a run has the grant
+	until   time.Time                  // deadline for the next run; set between runs
+	stored  *state.Record[pausedGrant] // nil while it is not in the store
 }
 
 // A callID identifies a call of a tool.
@@ -289,12 +297,6 @@ func (s *grants) pause(g *grant, until time.Time) {
 	g.running, g.until = false, until
 }
 
-func (s *grants) setApproved(g *grant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g.approved = true
-}
-
 // setStored notes that a grant is in the store, or no longer with nil.
 func (s *grants) setStored(g *grant, stored *state.Record[pausedGrant]) {
 	s.mu.Lock()
@@ -320,37 +322,36 @@ func (s *grants) end(g *grant) {
 func (s *grants) endPaused(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[g.id] == g && !g.running {
+	if !g.running {
 		s.remove(g)
 	}
 }
 
 func (s *grants) remove(g *grant) {
+	if s.open[g.id] != g {
+		return
+	}
 	delete(s.open, g.id)
 	if s.callers[g.request.Caller]--; s.callers[g.request.Caller] == 0 {
 		delete(s.callers, g.request.Caller)
 	}
 }
 
-// paused removes the grants that wait for their next run for too long, and returns the others that wait: those of one
-// caller, or of all if that caller has none.
+// paused removes the grants that wait for their next run for too long, and returns the others that wait: those that would
+// make room for a call of one caller.
 func (s *grants) paused(caller string, now time.Time) []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all, own []*grant
+	onlyOwn := s.callers[caller] >= s.maxPerCaller
+	var list []*grant
 	for _, g := range s.open {
 		switch {
 		case g.running:
 		case !now.Before(g.until):
 			s.remove(g)
-		case g.request.Caller == caller:
-			own = append(own, g)
-		default:
-			all = append(all, g)
+		case !onlyOwn || g.request.Caller == caller:
+			list = append(list, g)
 		}
 	}
-	if len(own) > 0 {
-		return own
-	}
-	return all
+	return list
 }

@@ -34,10 +34,12 @@ type replicas struct {
 	name    string
 }
 
-// A record is an open request in the store. It ends at the deadline of the request.
+// A record is an open request in the store. It exists for a minute longer than to its deadline: the clocks of replicas
+// may differ, and the owner has its request until then.
 type record struct {
 	ID       string    `json:"id"`
 	Frame    []byte    `json:"frame"` // as it is shown to approvers
+	Deadline time.Time `json:"deadline"`
 	Owner    string    `json:"owner"`
 	Decision *decision `json:"decision,omitempty"`
 }
@@ -84,6 +86,9 @@ type announcement struct {
 	Decision *decision `json:"decision"`
 }
 
+// overdue reports whether the deadline of a record has passed.
+func (r *record) overdue() bool { return !time.Now().Before(r.Deadline) }
+
 // unreachable is the error of a request whose record cannot be read or written.
 func unreachable(err error) error {
 	text := "the store of the approvals cannot be reached"
@@ -93,7 +98,7 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", approval.Errorf(approval.Failed, "%s", text), err)
 }
 
-func (s *replicas) requests() string            { return "approval/request/" + s.name }
+func (s *replicas) requests() string            { return "approval/requests/" + s.name }
 func (s *replicas) approvers() string           { return "approval/approver/" + s.name }
 func (s *replicas) decisions() string           { return "approval/decided/" + s.name }
 func (s *replicas) ownerOf(owner string) string { return "approval/owner/" + owner }
@@ -132,9 +137,9 @@ var (
 )
 
 // open makes a record for a request, or takes one that an equal call has left.
-func (s *replicas) open(ctx context.Context, own record, deadline time.Time, subject string) (*claim, error) {
+func (s *replicas) open(ctx context.Context, own record, subject string) (*claim, error) {
 	for n := range maxEqual {
-		c, err := s.openAt(ctx, own, deadline, s.key(subject, n))
+		c, err := s.openAt(ctx, own, s.key(subject, n))
 		if !errors.Is(err, errOwned) {
 			return c, err
 		}
@@ -143,25 +148,27 @@ func (s *replicas) open(ctx context.Context, own record, deadline time.Time, sub
 }
 
 // openAt is open for one key. The error is errOwned if another call owns the record with the key.
-func (s *replicas) openAt(ctx context.Context, own record, deadline time.Time, key string) (*claim, error) {
-	if !time.Now().Before(deadline) {
+func (s *replicas) openAt(ctx context.Context, own record, key string) (*claim, error) {
+	if own.overdue() {
 		return nil, approval.Expired
 	}
 	c := &claim{key: key}
 	opened, err := s.records.Put(ctx, key, func(rec *state.Record[record]) error {
-		if c.adopted = rec.Stored(); !c.adopted {
-			rec.Value, rec.Until = own, deadline
-			return nil
+		if rec.Stored() {
+			switch owned, err := s.exists(ctx, s.ownerOf(rec.Value.Owner)); {
+			case err != nil:
+				return err
+			case owned && rec.Value.ID == own.ID:
+				return errPending
+			case owned:
+				return errOwned
+			}
 		}
-		switch owned, err := s.exists(ctx, s.ownerOf(rec.Value.Owner)); {
-		case err != nil:
-			return err
-		case owned && rec.Value.ID == own.ID:
-			return errPending
-		case owned:
-			return errOwned
+		if c.adopted = rec.Stored() && !rec.Value.overdue(); c.adopted {
+			rec.Value.Owner = own.Owner
+		} else {
+			rec.Value, rec.Until = own, own.Deadline.Add(time.Minute)
 		}
-		rec.Value.Owner = own.Owner
 		return nil
 	})
 	c.Record = opened
@@ -246,7 +253,7 @@ func (s *replicas) decide(ctx context.Context, o *pendingRequest, d *decision) (
 	defer cancel()
 	_, err = s.records.Update(ctx, o.key, func(rec *state.Record[record]) error {
 		switch earlier = nil; {
-		case rec.Value.ID != o.id:
+		case rec.Value.ID != o.id, rec.Value.Decision == nil && rec.Value.overdue():
 			return errDecided
 		case rec.Value.Decision != nil:
 			earlier = rec.Value.Decision

@@ -31,14 +31,14 @@ var errOverdue = errors.New("channel: the request has expired")
 // approveShared is Approve for a channel with a store.
 func (c *Channel) approveShared(ctx context.Context, r *approval.Request, frame []byte) (approval.Answer, error) {
 	s := c.replicas
-	own := record{ID: r.ID, Frame: frame, Owner: rand.Text()}
+	own := record{ID: r.ID, Frame: frame, Deadline: r.Deadline, Owner: rand.Text()}
 	stop, err := s.answersFor(ctx, s.ownerOf(own.Owner))
 	if err != nil {
 		return approval.Answer{}, unreachable(err)
 	}
 	defer stop()
 	for {
-		claim, err := s.open(ctx, own, r.Deadline, r.Subject().String())
+		claim, err := s.open(ctx, own, r.Subject().String())
 		if err != nil {
 			return approval.Answer{}, orCause(ctx, err)
 		}
@@ -79,7 +79,7 @@ func (c *Channel) decided(ctx context.Context, own *claim) (a approval.Answer, e
 		defer timer.Stop()
 		tooLong = timer.C
 	}
-	overdue := time.NewTimer(time.Until(own.Until))
+	overdue := time.NewTimer(time.Until(own.Value.Deadline))
 	defer overdue.Stop()
 	changes, end := s.watch(ctx, own.key)
 	defer end()
@@ -186,7 +186,7 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 	open := false
 	if change.Record != nil {
 		found = change.Record.Value
-		open = found.ID != "" && found.Decision == nil && time.Now().Before(change.Record.Until)
+		open = found.ID != "" && found.Decision == nil && !found.overdue()
 	}
 	o := shown[change.Key]
 	if o != nil && (!open || o.id != found.ID) {

@@ -56,7 +56,8 @@ func (r *Record[T]) Precedes(other *Record[T]) bool { return r.revision < other.
 func (r *Record[T]) ended(now time.Time) bool { return !r.Until.IsZero() && !now.Before(r.Until) }
 
 // Records are the records of one kind, in JSON. Its methods may be called concurrently. Their errors wrap those of
-// package store; a record that has ended does not exist.
+// package store; a record that has ended does not exist, except for Create, which may return [store.ErrExists] for another
+// minute. A value has at most [store.MaxValue] bytes in JSON, else the error is [store.ErrTooLarge].
 type Records[T any] struct {
 	kv  store.KV
 	key *Key
@@ -72,7 +73,7 @@ type recordFormat struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// Load returns a record, or [store.ErrNotFound].
+// Load returns a record, or [store.ErrNotFound], also together with a record that has ended.
 func (r Records[T]) Load(ctx context.Context, key string) (*Record[T], error) {
 	item, err := r.kv.Get(ctx, key)
 	if err != nil {
@@ -223,6 +224,9 @@ func (r Records[T]) encode(ctx context.Context, key string, rec *Record[T]) ([]b
 	value, err := json.Marshal(rec.Value)
 	if err != nil {
 		return nil, 0, err
+	}
+	if len(value) > store.MaxValue { // also for stores that accept more
+		return nil, 0, fmt.Errorf("%w: the record has %d bytes, at most %d are possible", store.ErrTooLarge, len(value), store.MaxValue)
 	}
 	format, ttl := recordFormat{Version: recordVersion, Value: value}, time.Duration(0)
 	if !rec.Until.IsZero() {

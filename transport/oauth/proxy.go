@@ -187,7 +187,8 @@ const (
 //     (RFC 7009) ends it too. Processes with the same [ProxyOptions].Store know each other's uses
 //     and ends of logins. Without one, each process has its own in memory: another
 //     process, or this one after a restart, accepts a used refresh token unless the provider
-//     refuses, and 64 MiB are the limit: then nobody can log in until earlier logins expire. In both cases another process accepts the access token of an ended login until it
+//     refuses. So does this one when they have filled 64 MiB, since it then forgets them.
+//  6. With and without a store, another process accepts the access token of an ended login until it
 //     expires.
 type Proxy struct {
 	options  *ProxyOptions // a pointer, so that fmt does not print it as part of another struct
@@ -199,7 +200,7 @@ type Proxy struct {
 	client   *Client      // sends requests to the provider
 	identity *JWTVerifier // of ID tokens
 	provider atomic.Pointer[providerMetadata]
-	logins   state.Records[loginUses]
+	logins   atomic.Pointer[state.Records[loginUses]]
 	states   *lru.Cache[proofHash, struct{}] // of logins that have come back; anyone can add some
 	ended    *lru.Cache[proofHash, struct{}] // logins
 	origin   *http.CrossOriginProtection
@@ -245,17 +246,19 @@ func newProxy(o *ProxyOptions) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	logins := o.Store
-	if logins == nil {
-		if logins, err = store.NewMemory(nil); err != nil {
-			return nil, err
-		}
-	}
 	p := &Proxy{
 		options: o, base: strings.TrimSuffix(issuer.Path, "/"), secure: issuer.Scheme == "https",
-		logins: state.NewRecords[loginUses](logins, nil),
 		states: newLRU[proofHash, struct{}](maxProxyUsed), ended: newLRU[proofHash, struct{}](maxProxyUsed),
 		origin: http.NewCrossOriginProtection(),
+	}
+	if o.Store == nil {
+		err = p.forgetLogins()
+	} else {
+		logins := state.NewRecords[loginUses](o.Store, nil)
+		p.logins.Store(&logins)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := p.origin.AddTrustedOrigin(issuer.Scheme + "://" + issuer.Host); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // errSpent says that a code or refresh token has been used before, or that its login has ended.
@@ -22,7 +23,7 @@ type loginUses struct {
 // that is not the first use, and another error if the store fails. restore undoes it.
 func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err error) {
 	key, before := p.loginKey(g.Login), g.Uses
-	_, err = p.logins.Put(ctx, key, func(rec *state.Record[loginUses]) error {
+	change := func(rec *state.Record[loginUses]) error {
 		// After a restart without a shared store, the uses before it are not known. A login without a record then
 		// continues, and one with a shared store does not.
 		known := rec.Stored() || p.options.Store != nil || before == 0
@@ -31,7 +32,15 @@ func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err e
 		}
 		rec.Value.Uses, rec.Until = before+1, loginEnd(g)
 		return nil
-	})
+	}
+	_, err = p.logins.Load().Put(ctx, key, change)
+	if errors.Is(err, store.ErrFull) && p.options.Store == nil {
+		// Forgetting the logins is better than that nobody can log in until they end.
+		p.options.Logger.Warn("oauth: the memory for logins is full: their used refresh tokens are forgotten")
+		if err = p.forgetLogins(); err == nil {
+			_, err = p.logins.Load().Put(ctx, key, change)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +48,7 @@ func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err e
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 		defer cancel()
-		_, err := p.logins.Update(ctx, key, func(rec *state.Record[loginUses]) error {
+		_, err := p.logins.Load().Update(ctx, key, func(rec *state.Record[loginUses]) error {
 			if rec.Value.Uses != before+1 {
 				return state.ErrUnchanged
 			}
@@ -55,7 +64,7 @@ func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err e
 // end ends the login of a grant: its refresh tokens are no longer accepted, nor are its access tokens
 // by this process.
 func (p *Proxy) end(ctx context.Context, g *proxyGrant) error {
-	_, err := p.logins.Put(ctx, p.loginKey(g.Login), func(rec *state.Record[loginUses]) error {
+	_, err := p.logins.Load().Put(ctx, p.loginKey(g.Login), func(rec *state.Record[loginUses]) error {
 		rec.Value.Ended = true
 		rec.Extend(loginEnd(g))
 		return nil
@@ -67,16 +76,26 @@ func (p *Proxy) end(ctx context.Context, g *proxyGrant) error {
 	return nil
 }
 
+// forgetLogins replaces the logins of a proxy without a store.
+func (p *Proxy) forgetLogins() error {
+	memory, err := store.NewMemory(nil)
+	if err == nil {
+		logins := state.NewRecords[loginUses](memory, nil)
+		p.logins.Store(&logins)
+	}
+	return err
+}
+
 // hasEnded reports whether this process knows that a login has ended.
 func (p *Proxy) hasEnded(login string) bool { return p.ended.Contains(hashOf(login)) }
 
 // loginKey returns the key of the record of a login.
 func (p *Proxy) loginKey(login string) string {
 	hash := hashOf(p.options.Issuer + "\x00" + login)
-	return "oauth/login/" + hex.EncodeToString(hash[:])
+	return "oauth/logins/" + hex.EncodeToString(hash[:])
 }
 
-// loginEnd returns when the record of a login ends. A refresh token without it is refused, a
+// loginEnd returns when the record of a login ends. With a shared store, a refresh token without it is refused; a
 // code is accepted.
 func loginEnd(g *proxyGrant) time.Time {
 	return time.Now().Add(max(time.Until(g.Expires), codeLife) + maxClockSkew)

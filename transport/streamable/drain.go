@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -58,15 +59,16 @@ func (d *drain) Accept() (net.Conn, error) {
 	}
 }
 
-// end ends listening, and waits until all connections have their answers, each for at most limit or a second.
-func (d *drain) end(web *http.Server, served <-chan error, limit time.Duration) error {
+// end ends listening, and waits until all connections have their answers. Each of the two takes at most limit, and at most
+// a second.
+func (d *drain) end(web *http.Server, served <-chan error, limit time.Duration, logger *slog.Logger) error {
 	limit = min(limit, maxLast)
 	raw, err := d.SyscallConn()
 	if err == nil {
 		err = refuseConnections(raw)
 	}
 	if err != nil {
-		return err
+		logger.Warn("a connection that is made while the server ends may be lost", "error", err)
 	}
 	last := time.Now().Add(limit)
 	d.last.Store(&last)
@@ -118,7 +120,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 // wrap returns a handler whose responses, from the end of ctx on, close their connections. A stream is not awaited.
 func (d *drain) wrap(ctx context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodGet {
+		if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodGet && r.ProtoMajor == 1 {
 			d.track(conn, http.StateIdle)
 		}
 		if ctx.Err() != nil {

@@ -303,7 +303,7 @@ type slowStore struct {
 
 func (s slowStore) Get(ctx context.Context, key string) (store.Item, error) {
 	item, err := s.Store.Get(ctx, key)
-	if strings.HasPrefix(key, "session/") && s.slow.CompareAndSwap(true, false) {
+	if strings.HasPrefix(key, "sessions/") && s.slow.CompareAndSwap(true, false) {
 		s.read <- struct{}{}
 		<-s.proceed
 	}

@@ -187,7 +187,7 @@ func TestSessionIsChangedConcurrently(t *testing.T) {
 		s := newSession(e, "")
 		s.id = "session"
 		if i == 0 {
-			s.applied, err = e.sessions.create(t.Context(), s.id, new(record))
+			s.applied, err = e.sessions.create(t.Context(), s.id, &record{Handshake: &mcp.InitializeParams{}})
 		} else {
 			s.applied, err = e.sessions.load(t.Context(), s.id)
 		}

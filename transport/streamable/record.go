@@ -28,7 +28,7 @@ type record struct {
 }
 
 // recordKey returns the key of a session.
-func recordKey(session string) string { return "session/" + session }
+func recordKey(session string) string { return "sessions/" + session }
 
 // hashPrincipal returns nothing for a client that is not authenticated.
 func hashPrincipal(principal string) []byte {
@@ -141,7 +141,7 @@ func (r *record) requestsFrom(before *record) ([]*jsonrpc.Request, error) {
 
 // create stores the record of a new session.
 func (t *sessions) create(ctx context.Context, id string, r *record) (*state.Record[record], error) {
-	return t.records.Create(ctx, recordKey(id), *r, recordEnd(openingTTL))
+	return t.records.Create(ctx, recordKey(id), *r, t.recordEnd(openingTTL))
 }
 
 // load returns the record of a session, or [errNoSession].
@@ -150,8 +150,11 @@ func (t *sessions) load(ctx context.Context, id string) (*state.Record[record], 
 		return nil, errNoSession
 	}
 	stored, err := t.records.Load(ctx, recordKey(id))
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil, errNoSession
+	case err == nil && stored.Value.Handshake == nil:
+		return nil, errors.New("the record of a session is malformed: it has no handshake")
 	}
 	return stored, err
 }
@@ -161,7 +164,7 @@ func (t *sessions) load(ctx context.Context, id string) (*state.Record[record], 
 func (t *sessions) update(ctx context.Context, id string, change func(*record) bool) (stored *state.Record[record], changed bool, err error) {
 	stored, err = t.records.Update(ctx, recordKey(id), func(stored *state.Record[record]) error {
 		changed = change(&stored.Value)
-		stored.Until = recordEnd(t.opts.Limits.SessionTTL)
+		stored.Until = t.recordEnd(t.opts.Limits.SessionTTL)
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
@@ -172,4 +175,10 @@ func (t *sessions) update(ctx context.Context, id string, change func(*record) b
 
 // recordEnd returns the end of a record whose session may be idle for some time. It is later,
 // since the record is refreshed only now and then, and the clocks of replicas may differ by a minute.
-func recordEnd(idle time.Duration) time.Time { return time.Now().Add(idle + idle/4 + time.Minute) }
+// Without replicas, it does not end: the session deletes it, after a time that does not include sleep of the machine.
+func (t *sessions) recordEnd(idle time.Duration) time.Time {
+	if !t.shared {
+		return time.Time{}
+	}
+	return time.Now().Add(idle + idle/4 + time.Minute)
+}

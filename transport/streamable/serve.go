@@ -53,7 +53,7 @@ type ServeOptions struct {
 	// Drain is how long calls are still accepted after the context has ended, so that balancers notice
 	// that the server is not ready. If the MCP server has a store, other replicas serve its sessions. Then the
 	// web server ends listening before it refuses calls, so that a balancer that only notices connections
-	// loses no call. This takes at most as long as Drain, or 2 s. Default 0.
+	// loses no call. This takes at most twice as long as Drain, and at most 2 s. Default 0.
 	Drain time.Duration
 	// OnShutdown is called when calls have finished, before connections are closed, to end
 	// the streams and WebSockets of Other. Serve returns its error.
@@ -123,7 +123,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 		failure = o.wait(ctx, server, served)
 	}
 	if draining != nil && failure == nil {
-		failure = draining.end(web, served, o.Drain)
+		failure = draining.end(web, served, o.Drain, o.Logger)
 	}
 	// First the server, since the answers of calls need their sessions. Then the endpoint,
 	// since the web server waits for streams.

@@ -1,0 +1,136 @@
+package approval_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// A call that another replica has continued makes room for a caller that has a paused call of its own.
+func TestRoomOfOtherCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := questioningTool(1)
+		replicas := newReplicas(t, 2, f, says(yes, nil))
+		replicas[0].options.MaxOpen = 2
+		replicas[0].invoke = gated(f, says(yes, nil), replicas[0].options)
+
+		own := newExchange("own") // of anna, and stays paused
+		wantAsks(t, own, replicas[0].call(t, own), `{"action":"accept"}`)
+
+		other := newExchange("other") // of ben: asked here, ended at the other replica
+		_, err := replicas[0].invoke(t.Context(), newCall(t, "ben", "write", `{"path":"/tmp/a"}`, other))
+		wantAsks(t, other, err, `{"action":"accept"}`)
+		if _, err := replicas[1].invoke(t.Context(), newCall(t, "ben", "write", `{"path":"/tmp/a"}`, other)); err != nil {
+			t.Fatal(err)
+		}
+		next := newExchange("next") // one of two places is free
+		wantAsks(t, next, replicas[0].call(t, next), `{"action":"accept"}`)
+	})
+}
+
+// A paused call whose journal fails after it has expired does not count less than nothing: the limit of its caller stays as it is.
+func TestPausedCallIsCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var invoke func(e *exchange) error
+		second := newExchange("second")
+		d := &hookJournal{}
+		d.hook = func(e approval.Entry) error {
+			if e.Event != approval.EventPaused {
+				return nil
+			}
+			d.hook = nil
+			sleep(approval.DefaultExpiry) // the disk is slow, and then fails
+			wantAsks(t, second, invoke(second), `{"action":"accept"}`)
+			return errors.New("the disk is full")
+		}
+		o := options(nil)
+		o.Journal, o.MaxPerCaller = d, 1
+		run := gated(questioningTool(1), says(yes, nil), o)
+		invoke = func(e *exchange) error {
+			_, err := run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
+			return err
+		}
+		wantCode(t, invoke(newExchange("first")), approval.Failed)
+		wantCode(t, invoke(newExchange("third")), approval.TooMany) // the second is open
+	})
+}
+
+// A hookJournal calls hook before each entry, without a lock.
+type hookJournal struct{ hook func(approval.Entry) error }
+
+func (d *hookJournal) Append(e approval.Entry) error {
+	if d.hook != nil {
+		return d.hook(e)
+	}
+	return nil
+}
+
+// A slowStore answers Get after some time, with an error while it is down.
+type slowStore struct {
+	store.Store
+	delay time.Duration
+	down  bool
+}
+
+func (s *slowStore) Get(ctx context.Context, key string) (store.Item, error) {
+	sleep(s.delay)
+	if s.down {
+		return store.Item{}, errDown
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// A call that finds no room is refused within the time limit of one operation if the store cannot be reached.
+func TestNoRoomWhileStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shared.Close()
+		slow := &slowStore{Store: shared}
+		o := options(nil)
+		o.Store, o.Expiry = slow, time.Hour
+		run := gated(questioningTool(1), says(yes, nil), o)
+		for i := range approval.DefaultMaxPerCaller {
+			e := newExchange(fmt.Sprint("call-", i))
+			_, err := run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
+			wantAsks(t, e, err, `{"action":"accept"}`)
+		}
+		slow.delay, slow.down = 5*time.Second, true // as redis.DefaultTimeout
+		begun := time.Now()
+		_, err = run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, newExchange("next")))
+		wantCode(t, err, approval.TooMany)
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("the call is refused after %v", took)
+		}
+	})
+}
+
+// A caller that answers when the request expires gets Expired, also if the store is slow then.
+func TestExpiresWhileRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shared.Close()
+		slow := &slowStore{Store: shared}
+		o := options(nil)
+		o.Store = slow
+		run := gated(questioningTool(1), says(yes, nil), o)
+		e := newExchange("call")
+		_, err = run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
+		wantAsks(t, e, err, `{"action":"accept"}`)
+		sleep(approval.DefaultExpiry - time.Second)
+		slow.delay = 2 * time.Second
+		_, err = run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
+		wantCode(t, err, approval.Expired)
+	})
+}

@@ -1,0 +1,44 @@
+package streamable
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// The format of the record of a session stays as it is, because replicas of different versions share it.
+func TestFormatOfRecord(t *testing.T) {
+	golden, err := os.ReadFile("testdata/record.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(record{
+		Principal: []byte("hash"), Lists: []string{"tools"}, Level: "debug", Resources: []string{"a:b"},
+		Handshake: &mcp.InitializeParams{ProtocolVersion: mcp.Version20251125, ClientInfo: mcp.Implementation{Name: "client", Version: "1"}},
+	})
+	if err != nil || !bytes.Equal(got, bytes.TrimSpace(golden)) {
+		t.Errorf("wrote %s, want %s; %v", got, golden, err)
+	}
+}
+
+// Without replicas, the record of a session does not end by the wall clock, which goes on while a machine sleeps.
+func TestSessionSurvivesSleep(t *testing.T) {
+	memory, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	for shared, ends := range map[bool]bool{false: false, true: true} {
+		sessions := &sessions{opts: &Options{}, store: memory, records: state.NewRecords[record](memory, nil), shared: shared}
+		stored, err := sessions.create(t.Context(), fmt.Sprint("session-", shared), &record{Handshake: &mcp.InitializeParams{}})
+		if err != nil || stored.Until.IsZero() == ends {
+			t.Errorf("with replicas: %t: the record ends at %v; %v", shared, stored.Until, err)
+		}
+	}
+}
