@@ -65,10 +65,9 @@ func (s *Store) Subscribe(ctx context.Context, subject string, handle func(conte
 		return nil, err
 	}
 	epoch := s.currentEpoch()
-	b := subscriber{s: s, handle: handle, wake: make(chan struct{}, 1)}
+	b := subscriber{s: s, handle: handle, wake: make(chan struct{}, 1), reconnects: s.reconnects()}
 	var subscription *nats.Subscription
 	if err := s.do(ctx, func(context.Context) (err error) {
-		b.reconnects = s.reconnects() // the first connection may be one
 		subscription, err = s.conn.Subscribe(s.busSubject(subject), b.receive)
 		return err
 	}); err != nil {
@@ -105,40 +104,40 @@ func (s *Store) unsubscribe(subscription *nats.Subscription) {
 // A cluster tells its members later than it answers the client, in the order of events. settle
 // sends a message for which all stores have a subscription, and which only leaves a trace (NATS
 // ADR-41): each server that has received it says so, and to how many others it sent it.
-func (s *Store) settle(ctx context.Context) error { return s.do(ctx, s.settleOnce) }
-
-func (s *Store) settleOnce(ctx context.Context) error {
+func (s *Store) settle(ctx context.Context) error {
 	if s.conn.ConnectedClusterName() == "" {
-		return s.conn.FlushWithContext(ctx)
+		return s.flush(ctx)
 	}
-	inbox := s.conn.NewInbox()
-	traces := make(chan *nats.Msg, maxServers)
-	subscription, err := s.conn.ChanSubscribe(inbox, traces)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = subscription.Unsubscribe() }() // fails only if the connection is closed
-	if err := s.conn.PublishMsg(&nats.Msg{
-		Subject: s.storesSubject(),
-		Header:  nats.Header{"Nats-Trace-Dest": {inbox}, "Nats-Trace-Only": {"true"}},
-	}); err != nil {
-		return err
-	}
-	for missing := 1; missing > 0; missing-- {
-		select {
-		case message := <-traces:
-			var trace struct {
-				Hops int `json:"hops"`
-			}
-			if err := json.Unmarshal(message.Data, &trace); err != nil {
-				return err
-			}
-			missing += trace.Hops
-		case <-ctx.Done():
-			return ctx.Err()
+	return s.do(ctx, func(ctx context.Context) error {
+		inbox := s.conn.NewInbox()
+		traces := make(chan *nats.Msg, maxServers)
+		subscription, err := s.conn.ChanSubscribe(inbox, traces)
+		if err != nil {
+			return err
 		}
-	}
-	return nil
+		defer func() { _ = subscription.Unsubscribe() }() // fails only if the connection is closed
+		if err := s.conn.PublishMsg(&nats.Msg{
+			Subject: s.storesSubject(),
+			Header:  nats.Header{"Nats-Trace-Dest": {inbox}, "Nats-Trace-Only": {"true"}},
+		}); err != nil {
+			return err
+		}
+		for missing := 1; missing > 0; missing-- {
+			select {
+			case message := <-traces:
+				var trace struct {
+					Hops int `json:"hops"`
+				}
+				if err := json.Unmarshal(message.Data, &trace); err != nil {
+					return err
+				}
+				missing += trace.Hops
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
 }
 
 // A subscriber calls handle for the messages of a subscription. The queue is its own, since a

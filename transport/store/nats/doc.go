@@ -12,8 +12,6 @@
 //
 //	s, err := nats.Connect(ctx, "nats://a:4222,nats://b:4222,nats://c:4222", &nats.Options{Replicas: 3})
 //
-// The server may start after the programs that connect to it.
-//
 // # What may be lost
 //
 //  1. Embedded, Sync 0 (the default): nothing that an operation has confirmed, even if the
@@ -33,8 +31,7 @@
 //
 //  1. No operation takes longer than [Options].Timeout, except Watch, Follow and Pull, which
 //     wait. If the server cannot be reached for that time, operations fail, and Watch,
-//     Follow and Pull wait for it. When it is back, the store works again. If the server refuses
-//     the connection or the options, all operations fail with its reason.
+//     Follow and Pull wait for it. When it is back, the store works again.
 //  2. Values are read from the leader of a stream, so that a replica reads what another has
 //     written.
 //  3. Watch ends with an error after an interruption of an hour, since the marks of deleted keys
@@ -43,19 +40,13 @@
 //  5. [store.Limits].LogBytes bounds the sum of all streams. Values and jobs are bounded by the
 //     limits of the server, for an embedded one three quarters of the free disk space. Beyond that,
 //     operations return [store.ErrFull].
-//  6. If streams have been deleted, or the server has lost its disk, the next operation that needs them
-//     creates them again, without data, and is done. Watch ends with an error. Follow yields
-//     [store.ErrPurged], or goes on if it has yielded no entry. Pull and subscriptions go on. Ids and
-//     revisions from before the loss are not used again. Ack, Nak and Extend of a job from before the loss
-//     return [store.ErrLost]; they may succeed, without effect, if the queue is in use again.
-//  7. Values larger than the max_payload of the server, 1 MiB by default, are
+//  6. Values larger than the max_payload of the server, 1 MiB by default, are
 //     [store.ErrTooLarge].
 //
 // # In the server
 //
 // With the default prefix, the values are the bucket "dovetail", which "nats kv" shows; the
 // entries and the jobs are the streams "dovetail-log" and "dovetail-queue"; the messages of the
-// bus have subjects that begin with "dovetail.bus.". The sequence numbers of a new stream begin with the
-// time in microseconds. A client needs the permission to create
+// bus have subjects that begin with "dovetail.bus.". A client needs the permission to create
 // these streams, and their consumers.
 package nats

@@ -31,16 +31,16 @@ func ExampleEmbedded() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			fmt.Printf("%s\n", entry.Data)
+			fmt.Printf("%d %s\n", entry.ID, entry.Data)
 		}
 		if err := s.Close(); err != nil {
 			log.Fatal(err)
 		}
 	}
 	// Output:
-	// started
-	// started
-	// started
+	// 1 started
+	// 1 started
+	// 2 started
 }
 
 // Two replicas use one server.

@@ -103,11 +103,10 @@ func TestWatchAfterLongInterruption(t *testing.T) {
 	items := 0
 	for _, err := range s.Watch(t.Context(), "a") {
 		if items++; err == nil && items == 1 {
-			s.disconnected(nil)
 			s.mu.Lock()
 			s.lost = time.Now().Add(-deletionAge)
 			s.mu.Unlock()
-			s.connected()
+			s.reconnected()
 		}
 		last = err
 	}

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +33,6 @@ const (
 // errInterrupted means that messages of a consumer may have been lost.
 var errInterrupted = errors.New("the server cannot be reached")
 
-// errLost means that the server has lost all values.
-var errLost = errors.New("nats: the server has lost the values")
-
 // Get implements [store.KV].
 func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := store.CheckName(key); err != nil {
@@ -54,7 +50,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
 
 // newest returns the message of a key, from the leader of the stream, or nil.
 func (s *Store) newest(ctx context.Context, key string) (message *jetstream.RawStreamMsg, err error) {
-	err = s.withStreams(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context) error {
 		err = attempt(ctx, func(ctx context.Context) error {
 			message, err = s.values.GetLastMsgForSubject(ctx, s.valueSubject(key))
 			return err
@@ -74,7 +70,7 @@ func (s *Store) Create(ctx context.Context, key string, value []byte, ttl time.D
 	if err := checkValue(key, ttl); err != nil {
 		return 0, err
 	}
-	ctx, cancel := s.limit(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var deletion uint64
 	for {
@@ -108,7 +104,7 @@ func (s *Store) Update(ctx context.Context, key string, value []byte, revision u
 	if err := checkValue(key, ttl); err != nil {
 		return 0, err
 	}
-	ctx, cancel := s.limit(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if err := s.checkRevision(ctx, key, revision); err != nil {
 		return 0, err
@@ -131,7 +127,7 @@ func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
 	if err := store.CheckName(key); err != nil {
 		return err
 	}
-	ctx, cancel := s.limit(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if revision != 0 {
 		if err := s.checkRevision(ctx, key, revision); err != nil {
@@ -176,7 +172,7 @@ func (s *Store) write(ctx context.Context, key string, value []byte, last uint64
 
 // publish stores a message in the stream of its subject.
 func (s *Store) publish(ctx context.Context, message *nats.Msg) (sequence uint64, err error) {
-	err = s.withStreams(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context) error {
 		ack, err := s.js.PublishMsg(ctx, message, jetstream.WithRetryAttempts(0)) // do repeats
 		if err == nil {
 			sequence = ack.Sequence
@@ -187,13 +183,13 @@ func (s *Store) publish(ctx context.Context, message *nats.Msg) (sequence uint64
 }
 
 // Watch implements [store.KV]. It ends with an error if the server could not be reached for
-// more than an hour, because deletions may have been missed, and if the values have been lost.
+// more than an hour, because deletions may have been missed.
 func (s *Store) Watch(ctx context.Context, prefix string) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
 		running, cancel := s.until(ctx)
 		defer cancel()
 		if err := s.watch(running, prefix, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(store.Item{}, cmp.Or(s.failureOf(ctx), err))
+			yield(store.Item{}, s.failure(ctx, err))
 		}
 	}
 }
@@ -205,15 +201,16 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 	if err := store.CheckName(prefix); err != nil {
 		return err
 	}
-	var info *jetstream.StreamInfo
-	getInfo := func(ctx context.Context) (err error) {
-		info, err = s.values.Info(ctx)
+	var start uint64 // deletions before are no changes
+	if err := s.do(ctx, func(ctx context.Context) error {
+		info, err := s.values.Info(ctx)
+		if err == nil {
+			start = info.State.LastSeq
+		}
+		return err
+	}); err != nil {
 		return err
 	}
-	if err := s.await(ctx, getInfo); err != nil {
-		return err
-	}
-	start := info.State.LastSeq // deletions before are no changes
 	var seen uint64
 	gaps := s.countGaps()
 	interrupted := time.Now()
@@ -222,15 +219,9 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 		epoch := s.currentEpoch()
 		consumer, err := s.valueConsumer(ctx, prefix, seen+1)
 		if err == nil {
-			err = s.withStreams(ctx, getInfo)
-		}
-		if err == nil {
 			first = false
 			if gaps != s.countGaps() {
-				return fmt.Errorf("nats: %w for more than %v", errInterrupted, deletionAge)
-			}
-			if isAfter(info, max(start, seen)) {
-				return errLost
+				return fmt.Errorf("%w for more than %v", errInterrupted, deletionAge)
 			}
 			err = changes(ctx, epoch, consumer, func(message jetstream.Msg, sequence uint64) bool {
 				seen = sequence
@@ -254,7 +245,7 @@ func (s *Store) keyOf(subject string) string {
 // valueConsumer creates a consumer of the changes of keys. As there is one message for each
 // key, the first ones are the values.
 func (s *Store) valueConsumer(ctx context.Context, prefix string, start uint64) (consumer jetstream.Consumer, err error) {
-	err = s.withStreams(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context) error {
 		consumer, err = s.js.CreateConsumer(ctx, s.valueStream(), jetstream.ConsumerConfig{
 			FilterSubject:     s.valuesBelow(prefix),
 			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
@@ -287,7 +278,7 @@ func changes(ctx, epoch context.Context, consumer jetstream.Consumer, do func(me
 		return err
 	}
 	defer messages.Stop()
-	ctx, cancel := either(ctx, epoch)
+	ctx, cancel := join(ctx, epoch)
 	defer cancel()
 	for n := uint64(1); ; n++ {
 		message, err := messages.Next(jetstream.NextContext(ctx))

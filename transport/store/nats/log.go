@@ -45,7 +45,7 @@ func (s *Store) Drop(ctx context.Context, stream string) error {
 	if err := store.CheckName(stream); err != nil {
 		return err
 	}
-	return s.withStreams(ctx, func(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context) error {
 		return s.log.Purge(ctx, jetstream.WithPurgeSubject(s.logSubject(stream)))
 	})
 }
@@ -70,11 +70,8 @@ func (s *Store) read(ctx context.Context, stream string, after *uint64, follower
 	if err != nil {
 		return err
 	}
-	if end < *after {
-		if !follower {
-			return store.ErrPurged
-		}
-		return s.checkLog(ctx, *after)
+	if end < *after && !follower {
+		return store.ErrPurged
 	}
 	var first uint64
 	if *after < end {
@@ -140,19 +137,6 @@ func (s *Store) failureOf(ctx context.Context) error {
 	return nil
 }
 
-// checkLog returns [store.ErrPurged] if the server has lost the log since an entry was stored.
-func (s *Store) checkLog(ctx context.Context, id uint64) error {
-	var info *jetstream.StreamInfo
-	err := s.await(ctx, func(ctx context.Context) (err error) {
-		info, err = s.log.Info(ctx)
-		return err
-	})
-	if err == nil && isAfter(info, id) {
-		err = store.ErrPurged
-	}
-	return err
-}
-
 // lastID returns the id of the newest entry of a stream, from the leader of the log, or 0.
 func (s *Store) lastID(ctx context.Context, stream string) (uint64, error) {
 	return s.leaderID(ctx, map[string]any{"last_by_subj": s.logSubject(stream)})
@@ -170,32 +154,27 @@ func (s *Store) leaderID(ctx context.Context, request map[string]any) (uint64, e
 	if err != nil {
 		return 0, err
 	}
-	var id uint64
-	err = s.withStreams(ctx, func(ctx context.Context) error {
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Sequence uint64 `json:"seq"`
+		} `json:"message"`
+	}
+	err = s.do(ctx, func(ctx context.Context) error {
 		var message *nats.Msg
 		err := attempt(ctx, func(ctx context.Context) (err error) {
 			message, err = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.logStream(), data)
 			return err
 		})
-		if err != nil {
-			return err
+		if err == nil {
+			err = json.Unmarshal(message.Data, &answer)
 		}
-		var answer struct {
-			Error   *jetstream.APIError `json:"error"`
-			Message struct {
-				Sequence uint64 `json:"seq"`
-			} `json:"message"`
+		if err == nil && answer.Error != nil && answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
+			err = answer.Error
 		}
-		if err := json.Unmarshal(message.Data, &answer); err != nil {
-			return err
-		}
-		if answer.Error != nil && answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
-			return answer.Error
-		}
-		id = answer.Message.Sequence
-		return nil
+		return err
 	})
-	return id, err
+	return answer.Message.Sequence, err
 }
 
 // A pageRequest is a request of stored messages, from any server that has the stream (NATS
@@ -215,7 +194,7 @@ func (s *Store) page(ctx context.Context, stream string, start uint64) (entries 
 	if err != nil {
 		return nil, err
 	}
-	err = s.withStreams(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context) error {
 		entries = nil
 		inbox := s.conn.NewInbox()
 		answers := make(chan *nats.Msg, pageEntries+1)
@@ -259,7 +238,7 @@ func (s *Store) nextID(ctx context.Context, stream string, after uint64) (id uin
 	if err != nil {
 		return 0, err
 	}
-	err = s.withStreams(ctx, func(ctx context.Context) error {
+	err = s.do(ctx, func(ctx context.Context) error {
 		answer, err := s.conn.RequestWithContext(ctx, s.directSubject(), request)
 		if err == nil && answer.Header.Get("Status") == "" {
 			id, err = sequenceOf(answer, jetstream.SequenceHeader)
@@ -308,9 +287,6 @@ type follower struct {
 }
 
 func (f *follower) run(ctx context.Context) error {
-	if err := f.s.await(ctx, func(context.Context) error { return nil }); err != nil {
-		return err
-	}
 	f.live = make(chan *nats.Msg, liveEntries)
 	subscription, err := f.s.conn.ChanSubscribe(f.s.liveSubject(f.stream), f.live)
 	if err != nil {
@@ -329,7 +305,7 @@ func (f *follower) run(ctx context.Context) error {
 		var behind bool
 		select {
 		case message := <-f.live:
-			if behind, err = f.take(ctx, message); err != nil {
+			if behind, err = f.take(message); err != nil {
 				return err
 			}
 		case <-epoch.Done():
@@ -364,7 +340,7 @@ func (f *follower) catchUp(ctx context.Context, again bool) error {
 }
 
 // take yields an entry, and reports whether others may be missing before it.
-func (f *follower) take(ctx context.Context, message *nats.Msg) (behind bool, err error) {
+func (f *follower) take(message *nats.Msg) (behind bool, err error) {
 	id, err := sequenceOf(message, jetstream.SequenceHeader)
 	if err != nil {
 		return false, err
@@ -376,19 +352,14 @@ func (f *follower) take(ctx context.Context, message *nats.Msg) (behind bool, er
 	switch {
 	case id <= f.last:
 		return false, nil
-	case before == f.last:
-	case before == 0 && f.reconnects == f.s.reconnects(): // all others have been deleted
-		if err := f.s.checkLog(ctx, f.last); err != nil {
-			return false, err
+	case before == f.last, before == 0 && f.reconnects == f.s.reconnects(): // 0: all others have been deleted
+		f.last = id
+		if !f.yield(store.Entry{ID: id, Data: message.Data}, nil) {
+			return false, errStopped
 		}
-	default:
-		return true, nil
+		return false, nil
 	}
-	f.last = id
-	if !f.yield(store.Entry{ID: id, Data: message.Data}, nil) {
-		return false, errStopped
-	}
-	return false, nil
+	return true, nil
 }
 
 // check reports whether there has been an entry after the last one since the check before.

@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,52 +83,23 @@ func (o *Options) withDefaults() (Options, error) {
 	return options, err
 }
 
-// Connect returns a store in a server, or in a cluster, with JetStream. url has the form
-// "nats://host:port"; the addresses of several servers are separated by commas. It returns an
-// error if url or the options are malformed, or if ctx has ended.
-//
-// The server need not run yet. Connect tries each address once, for at most [Options].Timeout, and
-// the store tries again until it is closed. In the meantime, and if the server refuses the
-// connection or the options, operations fail with an error that says why. A program that must not
-// start without the server makes an operation first.
-//
-// ctx does not limit the use of the store. The caller must close the store.
+// Connect connects to a server, or to a cluster, with JetStream. url has the form
+// "nats://host:port"; the addresses of several servers are separated by commas. It tries each
+// once, for [Options].Timeout, and returns an error if none can be reached. The caller must close
+// the store.
 func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 	options, err := opts.withDefaults()
 	if err == nil && (options.Listen != "" || options.Sync != 0) {
 		err = errors.New("Listen and Sync are options of Embedded")
 	}
-	if err == nil {
-		err = checkAddresses(url)
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
 	var s *Store
 	if err == nil {
-		s, err = connect(url, &options)
+		s, err = connect(ctx, url, &options)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("nats: connecting: %w", err)
 	}
 	return s, nil
-}
-
-// checkAddresses returns an error unless each address has a host, and no scheme or one of NATS. The
-// client of NATS ignores the scheme, and uses this machine if there is no address. Errors do not contain
-// the URL, which may have a password.
-func checkAddresses(addresses string) error {
-	for address := range strings.SplitSeq(addresses, ",") {
-		address = strings.TrimSpace(address)
-		if !strings.Contains(address, "://") {
-			address = "nats://" + address
-		}
-		parsed, err := url.Parse(address)
-		if err != nil || parsed.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, parsed.Scheme) {
-			return errors.New("malformed URL, expected nats://host:port, or several separated by commas")
-		}
-	}
-	return nil
 }
 
 // Embedded starts a server in this process, which stores its files in the folder dir, and
@@ -184,7 +152,7 @@ func embedded(dir string, options *Options) (_ *Store, err error) {
 	if err == nil {
 		options.Client = []nats.Option{nats.InProcessServer(engine)}
 		var s *Store
-		if s, err = connectAtOnce(options); err == nil {
+		if s, err = connect(context.Background(), "", options); err == nil {
 			s.server, s.lock = engine, lock
 			if !config.DontListen {
 				s.url = engine.ClientURL()
@@ -271,52 +239,30 @@ func (f *fatalError) Errorf(string, ...any)  {}
 func (f *fatalError) Debugf(string, ...any)  {}
 func (f *fatalError) Tracef(string, ...any)  {}
 
-// connectAtOnce connects to the server of this process.
-func connectAtOnce(options *Options) (*Store, error) {
-	s, err := connect("", options)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.withStreams(context.Background(), func(context.Context) error { return nil }); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
-func connect(url string, options *Options) (*Store, error) {
+func connect(ctx context.Context, url string, options *Options) (*Store, error) {
 	s := &Store{
-		prefix:    options.Prefix,
-		limits:    options.Limits,
-		timeout:   options.Timeout,
-		replicas:  options.Replicas,
-		workers:   map[string]bool{},
-		preparing: make(chan struct{}, 1),
-		closed:    make(chan struct{}),
-		down:      nats.ErrDisconnected,
-		lost:      time.Now(),
+		prefix:  options.Prefix,
+		limits:  options.Limits,
+		timeout: options.Timeout,
+		workers: map[string]bool{},
+		closed:  make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
 	client := append([]nats.Option{nats.Name("dovetail")}, options.Client...)
 	client = append(client,
 		nats.Timeout(options.Timeout),
-		nats.RetryOnFailedConnect(true),
-		nats.IgnoreAuthErrorAbort(), // the server may accept the connection later
 		nats.MaxReconnects(-1),
-		nats.CustomReconnectDelay(func(int) time.Duration {
-			s.noteRefusal()
-			return retryPause + rand.N(retryPause) //nolint:gosec // it spreads the attempts of replicas
-		}),
+		nats.ReconnectWait(retryPause),
+		nats.ReconnectJitter(retryPause, retryPause),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
 		// What cannot be sent is an error, and must not be sent later.
 		nats.ReconnectBufSize(-1),
 		nats.SyncQueueLen(maxBehind),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // not to standard error
-		nats.ConnectHandler(func(*nats.Conn) { s.connected() }),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { s.disconnected(err) }),
-		nats.ReconnectHandler(func(*nats.Conn) { s.connected() }),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { s.unreachable(err) }),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { s.disconnected() }),
+		nats.ReconnectHandler(func(*nats.Conn) { s.reconnected() }),
 		nats.ClosedHandler(func(*nats.Conn) { close(s.closed) }),
 	)
 	if options.Token != "" {
@@ -328,18 +274,96 @@ func connect(url string, options *Options) (*Store, error) {
 		s.nextEpoch()
 		return nil, err
 	}
-	connected := conn.IsConnected()
-	s.mu.Lock()
 	s.conn = conn
-	if connected {
-		s.down = nil
-	}
-	s.mu.Unlock()
 	if s.js, err = jetstream.New(conn); err == nil {
+		err = s.createStreams(ctx, options.Replicas)
+	}
+	if err == nil {
 		_, err = conn.Subscribe(s.storesSubject(), func(*nats.Msg) {}) // for settle
+	}
+	if err == nil {
+		err = s.settle(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
+
+// createStreams creates the streams, or updates them if the options have changed.
+func (s *Store) createStreams(ctx context.Context, replicas int) error {
+	for _, stream := range []struct {
+		handle *jetstream.Stream
+		config jetstream.StreamConfig
+	}{
+		{&s.values, jetstream.StreamConfig{
+			// As for a bucket of values, so that the tools for buckets know it.
+			Name:              s.valueStream(),
+			Subjects:          []string{s.valuesBelow("")},
+			MaxMsgsPerSubject: 1,
+			Discard:           jetstream.DiscardNew,
+			DenyDelete:        true,
+			AllowRollup:       true,
+			AllowMsgTTL:       true,
+			// Faster, but another server than the leader may return a value that has been changed.
+			AllowDirect: replicas == 1,
+		}},
+		{&s.log, jetstream.StreamConfig{
+			Name:              s.logStream(),
+			Subjects:          []string{s.logSubject(">")},
+			MaxAge:            s.limits.LogAge,
+			MaxBytes:          s.limits.LogBytes,
+			MaxMsgsPerSubject: int64(s.limits.LogEntries),
+			Discard:           jetstream.DiscardOld,
+			Duplicates:        min(s.limits.LogAge, store.DuplicateWindow),
+			AllowDirect:       true,
+			RePublish:         &jetstream.RePublish{Source: s.logSubject(">"), Destination: s.liveSubject(">")},
+		}},
+		{new(jetstream.Stream), jetstream.StreamConfig{
+			Name:       s.queueStream(),
+			Subjects:   []string{s.queueSubject(">")},
+			Retention:  jetstream.WorkQueuePolicy,
+			Discard:    jetstream.DiscardNew,
+			Duplicates: store.DuplicateWindow,
+		}},
+	} {
+		stream.config.Replicas = replicas
+		if err := s.do(ctx, func(ctx context.Context) error {
+			return attempt(ctx, func(ctx context.Context) (err error) {
+				*stream.handle, err = s.js.CreateOrUpdateStream(ctx, stream.config)
+				return err
+			})
+		}); err != nil {
+			return fmt.Errorf("creating the stream %s: %w", stream.config.Name, err)
+		}
+	}
+	return nil
+}
+
+// Names of JetStream have segments that are separated by dots.
+
+func (s *Store) valueStream() string { return "KV_" + s.prefix }
+func (s *Store) logStream() string   { return s.prefix + "-log" }
+func (s *Store) queueStream() string { return s.prefix + "-queue" }
+
+// valuesBelow returns the subjects of the keys that begin with the segments of prefix.
+func (s *Store) valuesBelow(prefix string) string {
+	if prefix != "" {
+		prefix = dotted(prefix) + "."
+	}
+	return "$KV." + s.prefix + "." + prefix + ">"
+}
+
+// valueSubject returns the subject of a key. It ends with one more segment, so that one filter finds a key and all keys that
+// begin with it. The server is slow with several filters.
+func (s *Store) valueSubject(key string) string {
+	return "$KV." + s.prefix + "." + dotted(key) + valueSuffix
+}
+
+func (s *Store) logSubject(stream string) string  { return s.prefix + ".log." + dotted(stream) }
+func (s *Store) liveSubject(stream string) string { return s.prefix + ".live." + dotted(stream) }
+func (s *Store) queueSubject(queue string) string { return s.prefix + ".queue." + dotted(queue) }
+func (s *Store) storesSubject() string            { return s.prefix + ".stores" }
+func (s *Store) busSubject(subject string) string { return s.prefix + ".bus." + dotted(subject) }
+
+func dotted(name string) string { return strings.ReplaceAll(name, "/", ".") }

@@ -131,8 +131,12 @@ func TestPermissions(t *testing.T) {
 				Publish:   &server.SubjectPermission{Allow: without(publish, 1)},
 				Subscribe: &server.SubjectPermission{Allow: without(subscribe, 1+len(publish))},
 			}}}})
-			s := connect(t, m.url(), &nats.Options{Timeout: 2 * time.Second, Client: []driver.Option{driver.UserInfo("replica", "secret")}})
-			if err := use(t.Context(), t, s); (err == nil) != (lacking == "") {
+			s, err := nats.Connect(t.Context(), m.url(), &nats.Options{Timeout: 2 * time.Second, Client: []driver.Option{driver.UserInfo("replica", "secret")}})
+			if err == nil {
+				defer s.Close()
+				err = use(t.Context(), t, s)
+			}
+			if (err == nil) != (lacking == "") {
 				t.Errorf("without the permission %q: %v", lacking, err)
 			}
 		})

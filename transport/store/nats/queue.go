@@ -48,9 +48,6 @@ func (s *Store) Pull(ctx context.Context, queue string) (*store.Job, error) {
 	if err := store.CheckName(queue); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, func(context.Context) error { return nil }); err != nil {
-		return nil, err
-	}
 	running, cancel := s.until(ctx)
 	defer cancel()
 	for {
@@ -173,7 +170,7 @@ func (s *Store) createWorker(ctx context.Context, queue string) error {
 	if known {
 		return nil
 	}
-	err := s.withStreams(ctx, func(ctx context.Context) error {
+	err := s.do(ctx, func(ctx context.Context) error {
 		_, err := s.js.CreateOrUpdateConsumer(ctx, s.queueStream(), jetstream.ConsumerConfig{
 			Durable:       workerName(queue),
 			FilterSubject: s.queueSubject(queue),
@@ -259,23 +256,10 @@ func (s *Store) acknowledge(ctx context.Context, job *store.Job, what string) er
 	// What arrives after the lease would concern another worker.
 	ctx, cancel := context.WithDeadline(ctx, l.until)
 	defer cancel()
-	var lost bool
-	err := s.do(ctx, func(ctx context.Context) error {
+	if err := s.do(ctx, func(ctx context.Context) error {
 		_, err := s.conn.RequestWithContext(ctx, l.reply, []byte(what))
-		if errors.Is(err, nats.ErrNoResponders) {
-			_, missing := s.js.Consumer(ctx, s.queueStream(), workerName(job.Queue))
-			code := codeOf(missing)
-			lost = code == jetstream.JSErrCodeStreamNotFound || code == jetstream.JSErrCodeConsumerNotFound
-		}
-		if lost {
-			return nil
-		}
 		return err
-	})
-	if lost {
-		return store.ErrLost
-	}
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	l.until = time.Time{}

@@ -163,7 +163,11 @@ func freePorts(t testing.TB, n int) []int {
 func createStreams(t testing.TB, url string, opts nats.Options) {
 	t.Helper()
 	opts.Timeout = startTimeout
-	if err := connect(t, url, &opts).Drop(t.Context(), "none"); err != nil {
+	s, err := nats.Connect(t.Context(), url, &opts)
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,13 +1,11 @@
 package nats
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -24,22 +22,16 @@ const retryPause = 100 * time.Millisecond
 // [Embedded]. Its methods are safe for concurrent use. No operation that does not wait for an
 // event takes longer than [Options].Timeout.
 type Store struct {
-	prefix   string
-	limits   store.Limits
-	timeout  time.Duration
-	replicas int
-	conn     *nats.Conn
-	js       jetstream.JetStream
-	server   *server.Server // of Embedded
-	url      string         // of a server that listens
-	lock     *os.File       // of Embedded
-
-	joined    atomic.Bool      // join has succeeded
-	ready     atomic.Bool      // the streams exist, as far as is known
-	preparing chan struct{}    // has a value while prepare creates them
-	updated   bool             // prepare has succeeded once; used by prepare only
-	values    jetstream.Stream // valid after prepare
-	log       jetstream.Stream // valid after prepare
+	prefix  string
+	limits  store.Limits
+	timeout time.Duration
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	values  jetstream.Stream
+	log     jetstream.Stream
+	server  *server.Server // of Embedded
+	url     string         // of a server that listens
+	lock    *os.File       // of Embedded
 
 	life    context.Context // ends when Close is called
 	end     context.CancelFunc
@@ -49,7 +41,6 @@ type Store struct {
 
 	mu        sync.Mutex
 	workers   map[string]bool // queues with a consumer
-	down      error           // why there is no connection, or nil
 	epoch     context.Context // ends at the next reconnection
 	nextEpoch context.CancelFunc
 	lost      time.Time // when the connection was lost
@@ -82,76 +73,20 @@ func (s *Store) Close() error {
 	return err
 }
 
-func (s *Store) disconnected(err error) {
+func (s *Store) disconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost, s.down = time.Now(), cmp.Or(err, nats.ErrDisconnected)
+	s.lost = time.Now()
 }
 
-// connected notes that there is a connection, for the first time or again.
-func (s *Store) connected() {
+func (s *Store) reconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down == nil { // Connect has noted it
-		return
-	}
 	if time.Since(s.lost) >= deletionAge {
 		s.gaps++
 	}
-	s.down = nil
 	s.nextEpoch()
 	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
-}
-
-// unreachable notes why an attempt to connect has failed.
-func (s *Store) unreachable(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down = err
-}
-
-// noteRefusal notes why the last server that was tried refuses the connection, if it does. The connection
-// calls no handler for it.
-func (s *Store) noteRefusal() {
-	s.mu.Lock()
-	conn := s.conn
-	s.mu.Unlock()
-	if conn == nil { // Connect has not returned
-		return
-	}
-	if err := conn.LastError(); err != nil {
-		s.unreachable(err)
-	}
-}
-
-// join returns an error if there is no connection. The connection itself does not answer while it dials.
-// The first time, join creates the streams, and waits until all servers know the subscription of this
-// store, which the settle of others needs.
-func (s *Store) join(ctx context.Context) error {
-	s.mu.Lock()
-	down := s.down
-	s.mu.Unlock()
-	switch {
-	case isRefusal(down):
-		return fmt.Errorf("the server refuses the connection: %w", down)
-	case down != nil:
-		return fmt.Errorf("%w: %w", errInterrupted, down)
-	case s.joined.Load():
-		return nil
-	}
-	err := s.prepare(ctx)
-	if err == nil {
-		err = attempt(ctx, s.settleOnce)
-	}
-	if err == nil {
-		s.joined.Store(true)
-	}
-	return err
-}
-
-func isRefusal(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
 // currentEpoch returns a context that ends at the next reconnection.
@@ -173,11 +108,11 @@ func (s *Store) reconnects() uint64 { return s.conn.Stats().Reconnects }
 
 // until returns a context that ends with ctx and when the store is closed.
 func (s *Store) until(ctx context.Context) (context.Context, context.CancelFunc) {
-	return either(ctx, s.life)
+	return join(ctx, s.life)
 }
 
-// either returns a context that ends with either context.
-func either(ctx, other context.Context) (context.Context, context.CancelFunc) {
+// join returns a context that ends with either context.
+func join(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(other, cancel)
 	return ctx, func() { stop(); cancel() }
@@ -190,29 +125,19 @@ func (s *Store) do(ctx context.Context, operation func(context.Context) error) e
 	defer cancel()
 	bounded, stop := s.until(bounded)
 	defer stop()
-	var err error
 	for {
-		if ended := bounded.Err(); ended != nil {
-			return s.failure(ctx, cmp.Or(err, ended))
-		}
-		if err = s.join(bounded); err == nil {
+		err := bounded.Err()
+		if err == nil {
 			err = operation(bounded)
 		}
 		if err == nil {
 			return nil
 		}
-		if !isRepeatable(err) || !wait(bounded, retryPause) {
-			return s.failure(ctx, err)
+		if isRepeatable(err) && wait(bounded, retryPause) {
+			continue
 		}
+		return s.failure(ctx, err)
 	}
-}
-
-// errLimit is the cause of a context that ends after s.timeout.
-var errLimit = errors.New("the limit of the store")
-
-// limit returns a context for several calls of do that together may take s.timeout.
-func (s *Store) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.timeout, errLimit)
 }
 
 // attempt makes one attempt of an operation that may be repeated, such as reading: while a cluster
@@ -262,35 +187,23 @@ func codeOf(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// isRepeatable reports whether an operation has not been done because the server, a stream or its
-// leader cannot be reached now, or is doing the same operation.
+// isRepeatable reports whether an operation has not been done because the server, or the leader
+// of a stream, cannot be reached now or is doing the same operation.
 func isRepeatable(err error) bool {
 	switch codeOf(err) {
 	case codeNoPeers, codeNotAvailable, codeTooManyRequests, codeDuplicateInWork:
 		return true
-	case jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeStreamNameInUse: // it is created, or another replica has done so
-		return true
 	}
-	return errors.Is(err, errInterrupted) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected) ||
+	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected) ||
 		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
-}
-
-// isClosed reports whether the connection has ended.
-func (s *Store) isClosed() bool {
-	select {
-	case <-s.closed:
-		return true
-	default:
-		return false
-	}
 }
 
 // failure returns the error of an operation with the context ctx.
 func (s *Store) failure(ctx context.Context, err error) error {
 	switch {
-	case s.life.Err() != nil || s.isClosed():
+	case s.life.Err() != nil || s.conn.IsClosed():
 		return store.ErrClosed
-	case ctx.Err() != nil && context.Cause(ctx) != errLimit:
+	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, nats.ErrMaxPayload):
 		return store.ErrTooLarge

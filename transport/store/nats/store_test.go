@@ -47,25 +47,15 @@ func TestSealed(t *testing.T) {
 	})
 }
 
-// The server starts after two replicas have connected.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		m := newMember(t, server.Options{})
-		url := m.url()
-		m.stop()
 		opts := nats.Options{Limits: limits}
-		connected := 0
 		return storetest.Engine{
-			Connect: func() store.Store {
-				s := connect(t, url, &opts)
-				if connected++; connected == 2 {
-					m.start()
-				}
-				return s
-			},
-			Stop:  m.stop,
-			Start: m.start,
+			Connect: func() store.Store { return connect(t, m.url(), &opts) },
+			Stop:    m.stop,
+			Start:   m.start,
 		}
 	})
 }
