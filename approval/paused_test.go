@@ -34,7 +34,8 @@ func TestRoomOfOtherCallers(t *testing.T) {
 	})
 }
 
-// A paused call whose journal fails after it has expired does not count less than nothing: the limit of its caller stays as it is.
+// A call expires while its pause is written to the journal, which then fails. It is counted once, so that the limit of its
+// caller stays as it is.
 func TestPausedCallIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var invoke func(e *exchange) error

@@ -34,8 +34,8 @@ type replicas struct {
 	name    string
 }
 
-// A record is an open request in the store. It exists for a minute longer than to its deadline: the clocks of replicas
-// may differ, and the owner has its request until then.
+// A record is an open request in the store. It is stored for a minute after its deadline, since the clocks of replicas
+// may differ, and the request belongs to its owner until the deadline has passed there.
 type record struct {
 	ID       string    `json:"id"`
 	Frame    []byte    `json:"frame"` // as it is shown to approvers

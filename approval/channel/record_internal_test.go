@@ -28,8 +28,8 @@ func TestFormatOfRecord(t *testing.T) {
 	}
 }
 
-// A replica whose clock is ahead finds that a record has ended while its owner still waits. It leaves the record to the
-// owner, which could just get the decision. (Without a second clock, the test calls openAt after the end.)
+// The clock of one replica is ahead, so that the deadline of a record has passed there while its owner still waits. The owner
+// keeps the record. There is one clock in the test, which therefore opens the record after the deadline.
 func TestEndedRecordOfLiveOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, err := store.NewMemory(nil)

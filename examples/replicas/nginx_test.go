@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -37,7 +38,7 @@ http {
 	scgi_temp_path %[1]s/scgi;
 	upstream replicas { %[2]s }
 	server {
-		listen 127.7.7.1:8080;
+		listen %[3]s;
 		location / { proxy_pass http://replicas; proxy_set_header Host $host; }
 	}
 }
@@ -59,13 +60,15 @@ func TestRestartsBehindNginx(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	addresses := []string{"127.7.7.11:8080", "127.7.7.12:8080", "127.7.7.13:8080"}
+	network := fmt.Sprintf("127.%d.%d", 1+rand.IntN(250), rand.IntN(250)) // other runs on this machine have other addresses
+	addresses := []string{network + ".11:8080", network + ".12:8080", network + ".13:8080"}
+	front := network + ".1:8080"
 	var servers strings.Builder
 	for _, address := range addresses {
 		fmt.Fprintf(&servers, "server %s; ", address)
 	}
 	configuration := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(configuration, fmt.Appendf(nil, nginxConfiguration, dir, servers.String()), 0o600); err != nil {
+	if err := os.WriteFile(configuration, fmt.Appendf(nil, nginxConfiguration, dir, servers.String(), front), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	store := redisServer(t)
@@ -82,7 +85,7 @@ func TestRestartsBehindNginx(t *testing.T) {
 		_ = nginx.Process.Kill() // it may have ended
 		_ = nginx.Wait()         // it says that the process was killed
 	}()
-	const url = "http://127.7.7.1:8080/mcp"
+	url := "http://" + front + "/mcp"
 	for started := time.Now(); ; <-time.After(10 * time.Millisecond) {
 		status, err := quick.send(t.Context(), url)
 		if err == nil && status == http.StatusOK {

@@ -35,7 +35,7 @@ func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err e
 	}
 	_, err = p.logins.Load().Put(ctx, key, change)
 	if errors.Is(err, store.ErrFull) && p.options.Store == nil {
-		// Forgetting the logins is better than that nobody can log in until they end.
+		// Otherwise nobody could log in until earlier logins end, which takes weeks.
 		p.options.Logger.Warn("oauth: the memory for logins is full: their used refresh tokens are forgotten")
 		if err = p.forgetLogins(); err == nil {
 			_, err = p.logins.Load().Put(ctx, key, change)

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
-// A gate dials connections whose data arrive only while it is open.
+// A gate dials connections. While it is locked, they receive nothing.
 type gate struct{ sync.RWMutex }
 
 func (g *gate) Dial(network, address string) (net.Conn, error) {
