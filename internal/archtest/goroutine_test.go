@@ -78,6 +78,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/era/progress.go":              "the request of a call with progress; the call waits for it",
 		"internal/era/eratest/eratest.go":       "serves and reads connections; the clients and the cleanup of the test end them",
 		"internal/task/engine.go":               "receives messages and takes jobs, Stop waits for both; the wait itself, which ends with the runs",
+		"internal/state/worker.go":              "does jobs; Work waits for them",
 		"internal/task/tasktest/ledger.go":      "runs the failures at the same time; Run waits for them",
 		"internal/task/worker.go":               "runs a task, Engine.Stop waits for it; keeps its lease, the run waits for that",
 		"internal/era/forward/inflight.go":      "sends notifications to a caller, the run of the call waits for it; a call that may outlast a run, Session.Close waits for it",

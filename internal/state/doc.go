@@ -1,3 +1,3 @@
-// Package state keeps what replicas share in a store: sealed records, and the keys that seal them and what outlives a
-// request.
+// Package state keeps in a store what replicas share and what outlives a request: sealed records, and the keys that
+// seal them. Its workers take the jobs of a queue.
 package state

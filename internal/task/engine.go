@@ -60,6 +60,7 @@ type Engine struct {
 	records
 	config  Config
 	replica string // identifies this engine
+	worker  state.Worker
 
 	pulling    context.Context // ends when no more jobs are taken
 	stopPull   context.CancelFunc
@@ -84,6 +85,7 @@ func New(config Config) *Engine {
 		records: newRecords(config.Store, config.Key), config: config, replica: rand.Text(),
 		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
 	}
+	e.worker = state.Worker{Queue: config.Store, Name: queueName, Max: config.Max, Do: e.work, Logger: config.Logger}
 	e.pulling, e.stopPull = context.WithCancel(context.Background())
 	e.working, e.interrupt = context.WithCancelCause(context.Background())
 	return e
@@ -99,7 +101,7 @@ func (e *Engine) Start() {
 	}
 	e.started = true
 	e.background.Go(e.receive)
-	e.background.Go(e.pull)
+	e.background.Go(func() { e.worker.Work(e.pulling) })
 }
 
 // errStopped is the cause of the end of runs at the shutdown.

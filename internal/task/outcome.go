@@ -71,10 +71,10 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 		switch {
 		case errors.Is(err, errSealed):
 			r.engine.config.Logger.Error("the outcome of a task is lost, since this replica has lost its key", "error", err)
-			r.engine.nak(r.job, delay(r.job.Attempt))
+			r.engine.worker.HandBack(r.job, delay(r.job.Attempt))
 			return
 		case err == nil, errors.Is(err, ErrUnknown): // stored, or expired
-			r.engine.ack(r.job)
+			r.engine.worker.Finish(r.job)
 			return
 		case errors.Is(err, errLost):
 			return

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -37,42 +36,12 @@ const (
 	unlimited = time.Duration(math.MaxInt64)
 )
 
-// pull takes jobs and runs them until the engine stops. Config.Max jobs run at the same time.
-func (e *Engine) pull() {
-	free := make(chan struct{}, e.config.Max)
-	var pause backoff.Backoff
-	for {
-		select {
-		case free <- struct{}{}:
-		case <-e.pulling.Done():
-			return
-		}
-		pulled, err := e.config.Store.Pull(e.pulling, queueName)
-		if err == nil {
-			pause.Reset()
-			e.background.Go(func() {
-				defer func() { <-free }()
-				e.work(pulled)
-			})
-			continue
-		}
-		<-free
-		if e.pulling.Err() != nil || errors.Is(err, store.ErrClosed) {
-			return
-		}
-		e.config.Logger.Warn("tasks cannot be taken from the queue; it is tried again", "error", err)
-		if pause.Wait(e.pulling) != nil {
-			return
-		}
-	}
-}
-
 // work does one job.
 func (e *Engine) work(pulled *store.Job) {
 	var j job
 	if err := json.Unmarshal(pulled.Data, &j); err != nil {
 		e.config.Logger.Error("a job of the queue of tasks is malformed", "error", err)
-		e.ack(pulled)
+		e.worker.Finish(pulled)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(e.working)
@@ -133,18 +102,6 @@ func (e *Engine) unregister(r *Run) {
 	delete(e.running, r)
 }
 
-func (e *Engine) ack(job *store.Job) {
-	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-	defer cancel()
-	_ = e.config.Store.Ack(ctx, job) // otherwise the job is delivered again, and the record says that it is done
-}
-
-func (e *Engine) nak(job *store.Job, delay time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-	defer cancel()
-	_ = e.config.Store.Nak(ctx, job, delay) // otherwise the job is delivered again when its lease ends
-}
-
 // begin claims the job and reads what the call needs. It returns false if there is nothing to run.
 func (r *Run) begin(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
@@ -162,28 +119,28 @@ func (r *Run) begin(ctx context.Context) bool {
 	sealed := errors.Is(err, errSealed)
 	switch {
 	case errors.Is(err, ErrUnknown) && !sealed:
-		e.ack(r.job)
+		e.worker.Finish(r.job)
 	case sealed && r.job.Attempt >= maxSealed:
 		log.Error("a task is given up, since no replica has its key", "error", err)
-		e.ack(r.job)
+		e.worker.Finish(r.job)
 	case err != nil:
 		log.Warn("a task cannot begin here; it is tried again", "error", err)
-		e.nak(r.job, delay(r.job.Attempt))
+		e.worker.HandBack(r.job, delay(r.job.Attempt))
 	case busy:
-		e.nak(r.job, busyDelay)
+		e.worker.HandBack(r.job, busyDelay)
 	case claimed == waits:
-		e.nak(r.job, max(r.job.HeldFor*2/3, minPatience))
+		e.worker.HandBack(r.job, max(r.job.HeldFor*2/3, minPatience))
 	case claimed == ended:
 		if rec.Status == mcp.TaskFailed {
 			log.Error("a task has ended without an outcome", "message", rec.Message)
 		}
 		e.changed(ctx, r.ID, rec)
-		e.ack(r.job)
+		e.worker.Finish(r.job)
 	case claimed == obsolete:
 		if rec.Status.Ended() {
 			e.changed(ctx, r.ID, rec) // the run that has ended it may not have known
 		}
-		e.ack(r.job)
+		e.worker.Finish(r.job)
 	default:
 		r.attempt, r.until = rec.Attempt, rec.until()
 		if err := r.read(context.WithoutCancel(ctx), rec); err != nil {
@@ -246,15 +203,15 @@ func (r *Run) handBack() {
 	case errors.Is(err, errLost): // the job is that of another worker
 	case err != nil:
 		e.config.Logger.Warn("it cannot be stored that a run of a task has ended", "error", err)
-		e.nak(r.job, delay(r.job.Attempt))
+		e.worker.HandBack(r.job, delay(r.job.Attempt))
 	case rec.Status.Ended():
 		e.config.Logger.Error("a task has ended without an outcome", "message", rec.Message)
 		e.changed(ctx, r.ID, rec)
-		e.ack(r.job)
+		e.worker.Finish(r.job)
 	case e.pulling.Err() != nil: // this replica does not take the job again
-		e.nak(r.job, 0)
+		e.worker.HandBack(r.job, 0)
 	default:
-		e.nak(r.job, delay(max(1, rec.HandedBack+rec.Restarts)))
+		e.worker.HandBack(r.job, delay(max(1, rec.HandedBack+rec.Restarts)))
 	}
 }
 

@@ -46,6 +46,7 @@ type Deliverer struct {
 	principals *limiter
 	hosts      *limiter
 	source     webhook.Source // set by Run
+	worker     state.Worker   // set by Run
 }
 
 var _ webhook.Deliverer = (*Deliverer)(nil)
@@ -91,10 +92,14 @@ func New(opts *Options) (*Deliverer, error) {
 // returns nil.
 func (d *Deliverer) Run(ctx context.Context, source webhook.Source) error {
 	d.source = source
+	d.worker = state.Worker{
+		Queue: d.store, Name: queueName, Max: d.options.Deliveries,
+		Do: func(job *store.Job) { d.work(ctx, job) }, Logger: d.options.Logger,
+	}
 	var running errgroup.Group
 	running.Go(func() error { d.watch(ctx); return nil })
 	running.Go(func() error { d.sweepRegularly(ctx); return nil })
-	running.Go(func() error { d.pull(ctx); return nil })
+	running.Go(func() error { d.worker.Work(ctx); return nil })
 	err := running.Wait()
 	d.guard.Close()
 	if d.own != nil {
@@ -108,32 +113,6 @@ func (d *Deliverer) Run(ctx context.Context, source webhook.Source) error {
 type jobData struct {
 	Subscription string `json:"subscription"`
 	Job          string `json:"job"`
-}
-
-// pull runs the jobs of the queue.
-func (d *Deliverer) pull(ctx context.Context) {
-	var workers errgroup.Group
-	workers.SetLimit(d.options.Deliveries)
-	defer workers.Wait() //nolint:errcheck // the functions return nil
-	pause := backoff.Backoff{}
-	for ctx.Err() == nil {
-		pulled := make(chan error)
-		// The worker starts first, so that a job is pulled only when it can run.
-		workers.Go(func() error {
-			job, err := d.store.Pull(ctx, queueName)
-			pulled <- err
-			if err == nil {
-				d.work(ctx, job)
-			}
-			return nil
-		})
-		if err := <-pulled; err == nil {
-			pause.Reset()
-		} else if ctx.Err() == nil {
-			d.options.Logger.Error("deliveries cannot be read from the store", "error", err)
-			_ = pause.Wait(ctx) // the loop ends with ctx
-		}
-	}
 }
 
 // Wake makes the source read for the subscriptions to an event for which match returns true. match

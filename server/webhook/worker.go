@@ -62,7 +62,7 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 	var data jobData
 	if err := json.Unmarshal(job.Data, &data); err != nil {
 		d.options.Logger.Error("a delivery in the store is malformed")
-		d.finish(ctx, job, nil)
+		d.worker.Finish(job)
 		return
 	}
 	now := time.Now()
@@ -72,7 +72,7 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 		return
 	}
 	if sub == nil {
-		d.finish(ctx, job, nil)
+		d.worker.Finish(job)
 		return
 	}
 	r := &run{d: d, job: job, sub: &sub.Value, id: rand.Text(), extended: now, ended: now.Add(maxRun)}
@@ -82,7 +82,7 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 	if !ok {
 		pause := backoff.Backoff{Min: busyWait}
 		delay := pause.Next()
-		d.finish(ctx, job, &delay)
+		d.worker.HandBack(job, delay)
 		return
 	}
 	defer release()
@@ -118,48 +118,41 @@ func (d *Deliverer) fail(stop context.Context, id string, err error) {
 	}
 }
 
-// finish acknowledges a job, or returns it to the queue with a delay. If that fails, the store
-// delivers it again: what counts is the progress of the subscription.
-func (d *Deliverer) finish(ctx context.Context, job *store.Job, delay *time.Duration) {
-	var err error
-	if delay == nil {
-		err = d.store.Ack(ctx, job)
-	} else {
-		err = d.store.Nak(ctx, job, max(*delay, 0))
-	}
-	if err != nil && !errors.Is(err, store.ErrLost) {
-		d.options.Logger.Warn("a delivery cannot be returned to the store", "error", err)
-	}
-}
-
 // runTime is how long a worker may need from one change of the progress to the next.
 func (d *Deliverer) runTime() time.Duration { return runTimeouts * d.options.Timeout }
 
-// errNotClaimed ends a change: the run does not become the worker.
-var errNotClaimed = errors.New("webhook: the job is obsolete, or must wait")
+// Reasons for which a run does not become the worker of its subscription.
+var (
+	errObsolete = errors.New("webhook: the subscription has another job")
+	errTooEarly = errors.New("webhook: the job must wait")
+)
 
 // claim makes the run the worker of its subscription. claimed is false if the job is obsolete or
-// must wait; it has been finished then.
+// must wait; it is not that of this worker any more then.
 func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
-	var delay *time.Duration
+	var wait time.Duration
 	rec, err := r.d.records.states.Update(ctx, stateKey(r.sub.ID), func(rec *state.Record[progress]) error {
 		st, now := &rec.Value, time.Now()
-		wait := st.NotBefore.Sub(now)
+		if st.Job != job {
+			return errObsolete
+		}
+		wait = st.NotBefore.Sub(now)
 		if st.Run != "" {
 			wait = st.Due.Sub(now)
 		}
-		if delay = nil; st.Job == job && wait > 0 {
-			delay = &wait
-		}
-		if st.Job != job || delay != nil {
-			return errNotClaimed
+		if wait > 0 {
+			return errTooEarly
 		}
 		st.Run, st.Again, st.Due = r.id, false, now.Add(r.d.runTime())
 		rec.Extend(r.sub.Expires)
 		return nil
 	})
-	if errors.Is(err, errNotClaimed) || errors.Is(err, store.ErrNotFound) {
-		r.d.finish(ctx, r.job, delay)
+	switch {
+	case errors.Is(err, errTooEarly):
+		r.d.worker.HandBack(r.job, wait)
+		return false, nil
+	case errors.Is(err, errObsolete), errors.Is(err, store.ErrNotFound):
+		r.d.worker.Finish(r.job)
 		return false, nil
 	}
 	r.record = rec
@@ -183,7 +176,7 @@ func (r *run) change(ctx context.Context, change func(st *progress, now time.Tim
 	case err == nil:
 		r.record = rec
 	case errors.Is(err, errLost), errors.Is(err, store.ErrNotFound):
-		r.d.finish(ctx, r.job, nil) // the other worker has a job of its own, or the same one
+		r.d.worker.Finish(r.job) // the other worker has a job of its own, or the same one
 		err = errLost
 	}
 	return err
@@ -194,7 +187,7 @@ func (r *run) pause(ctx context.Context, delay time.Duration) error {
 	if err := r.change(ctx, func(st *progress, now time.Time) { st.park(now, delay) }); err != nil {
 		return err
 	}
-	r.d.finish(ctx, r.job, &delay)
+	r.d.worker.HandBack(r.job, delay)
 	return errPaused
 }
 
@@ -246,7 +239,7 @@ func (r *run) refresh(ctx context.Context) error {
 		return err
 	}
 	if sub == nil {
-		r.d.finish(ctx, r.job, nil)
+		r.d.worker.Finish(r.job)
 		return errLost
 	}
 	r.sub = &sub.Value
@@ -310,9 +303,9 @@ func (r *run) rest(ctx context.Context, batch *webhook.Batch) (done bool, err er
 		return false, err
 	}
 	if batch.Next > 0 {
-		r.d.finish(ctx, r.job, &batch.Next)
+		r.d.worker.HandBack(r.job, batch.Next)
 	} else {
-		r.d.finish(ctx, r.job, nil)
+		r.d.worker.Finish(r.job)
 	}
 	return true, nil
 }
@@ -329,7 +322,7 @@ func (r *run) deliverMessage(ctx context.Context) error {
 	}
 	err := r.d.records.states.Delete(ctx, stateKey(r.sub.ID), r.record)
 	if errors.Is(err, store.ErrConflict) {
-		r.d.finish(ctx, r.job, nil)
+		r.d.worker.Finish(r.job)
 		return errLost // the client has subscribed again
 	}
 	if err == nil {
@@ -338,7 +331,7 @@ func (r *run) deliverMessage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.d.finish(ctx, r.job, nil)
+	r.d.worker.Finish(r.job)
 	return errPaused
 }
 
@@ -402,10 +395,10 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 		return err
 	case suspended:
 		log.Warn("deliveries of a subscription are suspended", "reason", sent.reason)
-		r.d.finish(ctx, r.job, nil)
+		r.d.worker.Finish(r.job)
 		return errPaused
 	case delay > 0:
-		r.d.finish(ctx, r.job, &delay)
+		r.d.worker.HandBack(r.job, delay)
 		return errPaused
 	case abandoned:
 		log.Warn("an event is abandoned after too many attempts", "reason", sent.reason)
