@@ -156,7 +156,7 @@ func (sub *eventSubscription) begin(ctx context.Context, name string, arguments 
 		return notSent(method, errors.New("the server does not offer events"))
 	}
 	var buffer bufpool.Buffer
-	encoded, err := sub.session.encodeArguments(&buffer, arguments)
+	encoded, err := encodeArguments(&buffer, arguments)
 	if err != nil {
 		return notSent(mcp.MethodEventsStream, err)
 	}

@@ -29,7 +29,6 @@ type Session struct {
 	dialer   transport.Dialer
 	handlers *handlers
 	cache    cache
-	codecs   codecCache
 	handle   mcp.Handler // Options.Middleware, then transmit; nil without middleware
 
 	ctx    context.Context // lasts as long as the session

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
-	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
-	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -51,7 +48,7 @@ func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts
 // callTool makes a call. The params hold the buffer of the response.
 func (s *Session) callTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*jsonrpc.Response, *heldParams, error) {
 	encoded := argumentBuffers.Get()
-	params, err := s.encodeArguments(encoded, arguments)
+	params, err := encodeArguments(encoded, arguments)
 	if err != nil {
 		return nil, nil, notSent(mcp.MethodToolsCall, err)
 	}
@@ -81,9 +78,12 @@ var errIsTask = errors.New("the call continues as a task, which Session.Call ret
 // argumentBuffers holds encoded arguments until they are sent.
 var argumentBuffers bufpool.Pool
 
+// encodeOptions make omitempty and time.Duration mean the same as in encoding/json.
+var encodeOptions = jsonv2.JoinOptions(jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
+
 // encodeArguments returns arguments as JSON. The result uses the buffer, unless arguments is JSON
 // already.
-func (s *Session) encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMessage, error) {
+func encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMessage, error) {
 	switch arguments := arguments.(type) {
 	case nil:
 		return nil, nil
@@ -93,12 +93,8 @@ func (s *Session) encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMe
 		}
 		return arguments, mustBeObject(arguments)
 	}
-	var plain bool
-	if to.Bytes, plain = s.codecs.of(reflect.TypeOf(arguments)).Append(to.Bytes, arguments); plain {
-		return to.Bytes, mustBeObject(to.Bytes)
-	}
 	encoded := bytes.NewBuffer(to.Bytes)
-	err := jsonv2.MarshalWrite(encoded, arguments, jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
+	err := jsonv2.MarshalWrite(encoded, arguments, encodeOptions)
 	to.Bytes = encoded.Bytes()
 	if err != nil {
 		return nil, fmt.Errorf("encoding arguments: %w", err)
@@ -167,9 +163,7 @@ func decodeAs[Out any](s *Session, name string, resp *jsonrpc.Response) (out Out
 	_, wantsText := any(&out).(*string)
 	structured := structuredContent(resp)
 	if structured != nil && (!wantsText || jsonscan.KindOf(structured) == jsonscan.String) {
-		if !s.codecs.of(reflect.TypeFor[Out]()).Decode(structured, &out) {
-			err = unmarshal(structured, &out)
-		}
+		err = unmarshal(structured, &out)
 	} else {
 		result, failure := decodeToolResult(resp)
 		switch {
@@ -198,11 +192,10 @@ func structuredContent(resp *jsonrpc.Response) json.RawMessage {
 	return resp.Member("structuredContent")
 }
 
-// unmarshal decodes JSON. Half an escaped surrogate pair becomes U+FFFD, and a time.Duration is a
-// number of nanoseconds, as in encoding/json.
-func unmarshal(raw []byte, out any) error {
-	return jsonv2.Unmarshal(raw, out, jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true))
-}
+// decodeOptions make half an escaped surrogate pair U+FFFD, and a time.Duration a number of nanoseconds.
+var decodeOptions = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true))
+
+func unmarshal(raw []byte, out any) error { return jsonv2.Unmarshal(raw, out, decodeOptions) }
 
 func decodeText(result *mcp.CallToolResult, out any) error {
 	for _, c := range result.Content {
@@ -278,17 +271,4 @@ func (s *Session) Stream(ctx context.Context, name string, arguments any, opts *
 			yield(nil, &ToolError{Tool: name, Result: result})
 		}
 	}
-}
-
-// A codecCache caches the codecs of Go types. The zero value is ready to use.
-type codecCache struct{ known sync.Map } // of reflect.Type to *codec.Codec
-
-// of returns the codec of a type.
-func (c *codecCache) of(t reflect.Type) *codec.Codec {
-	if known, ok := c.known.Load(t); ok {
-		return known.(*codec.Codec)
-	}
-	made := codec.For(t)
-	c.known.Store(t, made)
-	return made
 }

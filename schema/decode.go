@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
-	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -80,7 +79,6 @@ type TypeDecoder struct {
 	validator  *Validator
 	isObject   bool // empty text and null are read as {}
 	memberless bool // see isMemberless
-	codec      *codec.Codec
 }
 
 // NewTypeDecoder returns the decoder of a type; errors are as of [NewDecoder].
@@ -105,7 +103,6 @@ func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error)
 	}
 	d.validator = validator
 	d.memberless = isMemberless(of)
-	d.codec = codec.For(of)
 	if root := validator.root; root != nil && root.types != 0 {
 		d.isObject = root.types == objectType
 	} else {
@@ -135,7 +132,7 @@ func (d *TypeDecoder) Decode(ctx context.Context, raw json.RawMessage, into any)
 	if err != nil {
 		return d.withMisfits(err, raw, into)
 	}
-	if d.memberless || d.codec.Decode(prepared, into) {
+	if d.memberless {
 		return nil
 	}
 	if err := jsonv2.Unmarshal(prepared, into, decoding); err != nil {

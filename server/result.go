@@ -11,7 +11,6 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
-	"github.com/dovetail-go/dovetail/internal/codec"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -28,7 +27,6 @@ var (
 type output struct {
 	schema    json.RawMessage   // nil if the result is content, or can be anything
 	validator *schema.Validator // of a given schema; a reflected one always fits
-	codec     *codec.Codec      // encodes structured content
 	// structured means that values are structured content with a schema.
 	structured bool
 	pointer    bool // a nil pointer would not fit the schema
@@ -48,7 +46,7 @@ func newOutput(t reflect.Type, given json.RawMessage) (o output, err error) {
 	if err := checkStructured(t); err != nil {
 		return o, fmt.Errorf("result: %w", err)
 	}
-	o.structured, o.codec = true, codec.For(t)
+	o.structured = true
 	if given == nil {
 		o.pointer = t.Kind() == reflect.Pointer
 		if o.schema, err = schema.ForOutput(t); err != nil {
@@ -92,7 +90,7 @@ func (o *output) result(out any) (mcp.Result, error) {
 	case o.pointer && reflect.ValueOf(out).IsNil():
 		return nil, errNoResult
 	case o.structured:
-		return newStructured(o.codec, out)
+		return newStructured(out)
 	}
 	switch out := out.(type) {
 	case nil:
@@ -111,7 +109,7 @@ func (o *output) result(out any) (mcp.Result, error) {
 	case mcp.Content:
 		return contentResult(out), nil
 	}
-	return newStructured(nil, out)
+	return newStructured(out)
 }
 
 // typedResult is output.result with one allocation less for common types.
@@ -128,7 +126,7 @@ func typedResult[Out any](o *output, out Out) (mcp.Result, error) {
 		of Out
 	}{of: out}
 	var err error
-	if result.structuredResult, err = newStructured(o.codec, &result.of); err != nil {
+	if result.structuredResult, err = newStructured(&result.of); err != nil {
 		return nil, err
 	}
 	return result, nil
@@ -154,23 +152,19 @@ func (textResult) Bare() bool { return true }
 // clients that do not know structured content.
 type structuredResult struct{ value json.RawMessage }
 
-// newStructured encodes a value. plain is the codec of its type, or nil.
-func newStructured(plain *codec.Codec, out any) (structuredResult, error) {
-	value, ok := plain.Append(nil, out)
-	if !ok {
-		var err error
-		if value, err = encode(out); err != nil {
-			return structuredResult{}, fmt.Errorf("encoding the result: %w", err)
-		}
+func newStructured(out any) (structuredResult, error) {
+	value, err := encode(out)
+	if err != nil {
+		return structuredResult{}, fmt.Errorf("encoding the result: %w", err)
 	}
 	return structuredResult{value}, nil
 }
 
-// encode returns the JSON of a Go value, with sorted keys. omitempty and time.Duration mean the same as
-// in encoding/json.
-func encode(value any) (json.RawMessage, error) {
-	return jsonv2.Marshal(value, jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
-}
+// encodeOptions sort keys. With them, omitempty and time.Duration mean the same as in encoding/json.
+var encodeOptions = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
+
+// encode returns the JSON of a Go value.
+func encode(value any) (json.RawMessage, error) { return jsonv2.Marshal(value, encodeOptions) }
 
 // structuredOverhead is more than the size of a structured result, and of its envelope, without its
 // values.

@@ -27,7 +27,6 @@ internal/deadline:
 internal/globtest:
 internal/unasked:
 internal/frontmatter:     internal/jsonscan github.com/oasdiff/yaml3
-internal/codec:           internal/jsonscan github.com/go-json-experiment/json
 internal/jsonpointer:     internal/jsonscan
 internal/leaktest:        testing
 internal/calltest:        testing
@@ -53,7 +52,7 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
 jsonrpc:                  internal/bufpool internal/deadline internal/jsonscan
-schema:                   internal/codec internal/jsonpointer internal/jsonscan internal/pattern
+schema:                   internal/jsonpointer internal/jsonscan internal/pattern
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
                           github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6 golang.org/x/sync
 
@@ -98,9 +97,9 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 # L5: server and client never meet.
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/peertext internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/codec internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token internal/unasked internal/uritemplate internal/webhook
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token internal/unasked internal/uritemplate internal/webhook
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/codec internal/deadline internal/era internal/era/forward internal/jsonscan
+client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan
                           internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
 client/skills:            mcp client internal/frontmatter
 

@@ -19,7 +19,7 @@ import (
 func corePackages() []string {
 	return []string{
 		"approval", "approval/channel", "bridge", "bridge/pin", "client", "client/webhook",
-		"internal/backoff", "internal/bufpool", "internal/codec", "internal/deadline",
+		"internal/backoff", "internal/bufpool", "internal/deadline",
 		"internal/era", "internal/era/forward", "internal/httpclient", "internal/httpguard",
 		"internal/jsonpointer", "internal/jsonscan", "internal/netguard", "internal/paramheader",
 		"internal/pattern", "internal/quota", "internal/sse", "internal/task", "internal/token",
