@@ -9,7 +9,6 @@ import (
 // A file may start goroutines only if it is in this list, which says who waits for them.
 func TestGoroutinesHaveOwners(t *testing.T) {
 	enforce(t, startsGoroutine, exceptions{
-		"examples/openapi/main.go":             "the web servers; the program waits for them",
 		"internal/httpclient/response.go":      "ends a drain that takes too long; stopped when the drain has ended",
 		"internal/sse/stream.go":               "writes what is queued; Close of the stream waits for it",
 		"jsonrpc/conn.go":                      "what Conn.Go starts, and the watch of Run's context; Close and Run wait for it",

@@ -110,8 +110,6 @@ client/webhook:           jsonrpc mcp client internal/backoff internal/jsonscan 
 server/mcpgen:
 server/memory:            mcp server internal/jsonscan
 server/memory/memorytest: server/memory testing
-server/openapi:           jsonrpc mcp schema server internal/httpclient internal/jsonpointer internal/jsonscan internal/pattern internal/uritemplate net/http
-                          github.com/getkin/kin-openapi github.com/oasdiff/yaml3
 server/describe:          mcp server internal/jsonscan internal/netguard net/http github.com/go-json-experiment/json
 server/resources:         mcp server internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/skills:            mcp server internal/filetree internal/frontmatter internal/jsonscan
@@ -158,7 +156,6 @@ examples/compose:         mcp transport transport/stdio transport/streamable ser
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/longjob:         mcp transport/streamable server client net/http os/exec golang.org/x/term
 examples/oauth:           mcp transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
-examples/openapi:         mcp transport transport/stdio transport/streamable server server/openapi net/http
 
 bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/streamable server server/process server/shell server/workspace
                           policy approval bridge bridge/config bridge/control bridge/gateway internal/peertext net/http os/exec
