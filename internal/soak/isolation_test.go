@@ -89,13 +89,15 @@ type echoClient struct {
 	answers, foreign int64
 }
 
-// One of askEvery calls asks a question.
+// One of askEvery calls asks a question, so that the limit of a client's questions would end the test.
 const askEvery = 10
+
+var noQuestionLimit = client.Limits{QuestionsPerMinute: -1}
 
 func (v *echoClient) run(to dialerOptions, calls int) {
 	ctx, cancel := context.WithTimeout(v.Context(), 10*timeout)
 	defer cancel()
-	session, err := client.Connect(ctx, dialerOf(to.transport, to.url), &client.Options{Era: to.era, Elicit: v.elicit})
+	session, err := client.Connect(ctx, dialerOf(to.transport, to.url), &client.Options{Era: to.era, Elicit: v.elicit, Limits: noQuestionLimit})
 	if err != nil {
 		v.Errorf("%s: %v", v.name, err)
 		return
@@ -258,7 +260,7 @@ type bridgeClient struct {
 func (g *bridgeClient) run(over, url string, era client.Era, calls int) {
 	ctx, cancel := context.WithTimeout(g.Context(), 20*timeout)
 	defer cancel()
-	session, err := client.Connect(ctx, g.dialer(over, url), &client.Options{Era: era, Elicit: g.elicit})
+	session, err := client.Connect(ctx, g.dialer(over, url), &client.Options{Era: era, Elicit: g.elicit, Limits: noQuestionLimit})
 	if err != nil {
 		g.Errorf("%s: %v", g.name, err)
 		return
