@@ -61,7 +61,7 @@ func parseList[T comparable](name string, entries []string, parse func(string) (
 // a page of a loopback address on a connection to one. Both refusals have status 403.
 //
 // Pages of listed origins may read the response: Admit sets the CORS headers and answers
-// preflights. A method that is not listed is refused with status 405.
+// preflights. A method that is not listed is refused with status 405. The body of a GET is abandoned.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	from := localAddress(r)
 	if !g.admitsHost(r.Host, from) {
@@ -87,6 +87,9 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, methods ...string)
 		w.Header().Set("Allow", allowed)
 		refuse(w, r, http.StatusMethodNotAllowed, "the method "+jsonscan.Quote(r.Method)+" is not allowed here; expected "+allowed)
 		return false
+	}
+	if r.Method == http.MethodGet {
+		AbandonBody(w, r)
 	}
 	return true
 }

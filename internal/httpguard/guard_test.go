@@ -894,3 +894,29 @@ func FuzzContentType(f *testing.F) {
 		}
 	})
 }
+
+// A client that announces the body of a GET and does not send it gets its answer, and its connection ends.
+func TestBodyOfGetIsAbandoned(t *testing.T) {
+	guard, err := httpguard.NewGuard(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if guard.Admit(w, r, http.MethodGet) {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	defer web.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nContent-Length: 1000\r\n\r\n", web.Listener.Addr())
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+		t.Errorf("the answer is %q, and the connection: %v", answer, err)
+	}
+}

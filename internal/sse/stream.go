@@ -51,7 +51,8 @@ var buffers bufpool.Pool
 
 // Start answers a request with status 200 and an event stream, and sends the header.
 // writeTimeout bounds each write of at most 64 KiB, if the server supports deadlines, as
-// net/http does. The ReadTimeout and WriteTimeout of the server no longer apply.
+// net/http does. The WriteTimeout of the server no longer applies. The body of the request must have been
+// read, or abandoned: net/http may read the rest of it before it sends the header.
 func Start(w http.ResponseWriter, writeTimeout time.Duration) *Stream {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
@@ -59,11 +60,9 @@ func Start(w http.ResponseWriter, writeTimeout time.Duration) *Stream {
 	header.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	s := &Stream{w: w, control: http.NewResponseController(w), timeout: writeTimeout}
 	s.written.L = &s.mu
-	s.setReadDeadline() // net/http may read the rest of the body before it sends the header
 	s.setWriteDeadline()
 	w.WriteHeader(http.StatusOK)
 	s.err = s.flush()
-	_ = s.control.SetReadDeadline(time.Time{}) // net/http would treat an expired deadline as a disconnected client
 	return s
 }
 
@@ -130,7 +129,6 @@ func (s *Stream) Close() {
 		s.queued.Free()
 		s.queued = nil
 	}
-	s.setReadDeadline()
 	s.setWriteDeadline()
 	s.ending.Lock()
 	defer s.ending.Unlock()
@@ -267,7 +265,6 @@ var past = time.Unix(1, 0)
 // HTTP/2, a deadline that expires between two writes would end the stream.
 func (s *Stream) setWriteDeadline()   { s.setDeadline(time.Now().Add(s.timeout)) }
 func (s *Stream) clearWriteDeadline() { s.setDeadline(time.Time{}) }
-func (s *Stream) setReadDeadline()    { _ = s.control.SetReadDeadline(time.Now().Add(s.timeout)) }
 
 // setDeadline does nothing if the server has no deadlines. A concurrent Abort wins.
 func (s *Stream) setDeadline(deadline time.Time) {

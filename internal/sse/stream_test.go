@@ -450,24 +450,6 @@ func TestStreamSlowReader(t *testing.T) {
 	}
 }
 
-// A client that announces a body, sends none and reads nothing is disconnected.
-func TestStreamWithBodyUnread(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		sse.Start(w, 100*time.Millisecond).Close()
-	}))
-	defer server.Close()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
-	if _, err := io.ReadAll(conn); err != nil {
-		t.Errorf("the connection stays open: %v", err)
-	}
-}
-
 // The clock on the wall, twice.
 func ExampleStart() {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -713,5 +695,58 @@ func TestReaderLimitZero(t *testing.T) {
 	events, err := readAll(r)
 	if !errors.As(err, new(*sse.TooLongError)) || len(events) != 2 || r.LastID() != "1" {
 		t.Errorf("%v, %v", events, err)
+	}
+}
+
+// A slowWriter sends the header of a response late. It has no deadlines of writing.
+type slowWriter struct{ http.ResponseWriter }
+
+func (w slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (slowWriter) SetWriteDeadline(time.Time) error { return nil }
+
+func (w slowWriter) FlushError() error {
+	<-time.After(20 * time.Millisecond)
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// net/http would end the context of this request, and of all later ones of the connection, if a deadline of reading
+// expired.
+func TestSlowStartDoesNotCancelTheConnection(t *testing.T) {
+	cancelled := make(chan bool, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Error(err)
+		}
+		s := sse.Start(slowWriter{w}, time.Millisecond)
+		defer s.Close()
+		select {
+		case <-r.Context().Done():
+			cancelled <- true
+		case <-time.After(20 * time.Millisecond):
+			cancelled <- false
+		}
+	}))
+	defer web.Close()
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		var body io.Reader
+		if method == http.MethodPost {
+			body = strings.NewReader("{}")
+		}
+		request, err := http.NewRequestWithContext(t.Context(), method, web.URL, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := web.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Error(err)
+		}
+		response.Body.Close()
+		if <-cancelled {
+			t.Errorf("%s: the context of the request has ended", method)
+		}
 	}
 }
