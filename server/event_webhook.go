@@ -20,13 +20,10 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-const (
-	// sourceInterval is how often the events of a mounted provider are polled for a webhook.
-	sourceInterval = 2 * time.Second
-	// freshInterval is how often the position of a webhook moves on while nothing happens. The events of
-	// the server itself are read when they are published.
-	freshInterval = 2 * markInterval
-)
+// sourceInterval is how often the events of a mounted provider are polled for a webhook. The events of
+// the server itself are read when they are published, and at each sweep, which moves the position of the
+// webhook on while nothing happens.
+const sourceInterval = 2 * time.Second
 
 // A webhookPosition is where the next delivery of a webhook begins. It is stored by the deliverer.
 type webhookPosition struct {
@@ -316,7 +313,7 @@ func (s *Server) fillBatch(batch *webhook.Batch, polled *mcp.PollEventsResult, p
 	if polled.HasMore {
 		position.Floor = floor
 	}
-	batch.Position, batch.More, batch.Next = position.encode(), polled.HasMore, freshInterval
+	batch.Position, batch.More = position.encode(), polled.HasMore
 	if s.registry.catalog().Lookup(mcp.KindEvent, entry.Name) != entry {
 		batch.Next = sourceInterval
 	}

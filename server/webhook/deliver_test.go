@@ -185,7 +185,7 @@ func TestLongSuspension(t *testing.T) {
 				if test.fails {
 					e.handle = status(http.StatusInternalServerError)
 				}
-				opts := webhook.Options{Store: newMemory(t), Forever: true, MaxTTL: 4 * week, Sweep: time.Hour}
+				opts := webhook.Options{Store: newMemory(t), Forever: true, MaxTTL: 4 * week, Sweep: 10 * time.Minute}
 				d := newDeliverer(t, e, opts)
 				stop := run(t, d, f.read)
 				r := request("alice", callback)

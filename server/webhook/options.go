@@ -63,7 +63,8 @@ type Options struct {
 	// deliveries to it are suspended until the subscription is refreshed. Default 1 hour.
 	SuspendAfter time.Duration
 	// Sweep is how often all subscriptions are read, in case that a replica ended between the
-	// occurrence of an event and Wake. Default 5 minutes.
+	// occurrence of an event and Wake. It also moves their positions in the log on while nothing happens.
+	// Default 5 minutes, maximum 10 minutes.
 	Sweep time.Duration
 
 	// Verified reports whether a callback URL needs no verification for a principal, because it
@@ -100,6 +101,7 @@ const (
 	defaultWindow     = 15 * time.Minute
 	defaultSuspend    = time.Hour
 	defaultSweep      = 5 * time.Minute
+	maxSweep          = 10 * time.Minute // shorter than half of store.DefaultLogAge
 )
 
 func (o *Options) withDefaults() (Options, error) {
@@ -139,6 +141,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return opts, errors.New("webhook: Options.DefaultTTL is not between MinTTL and MaxTTL")
 	case opts.Timeout > maxTimeout:
 		return opts, fmt.Errorf("webhook: Options.Timeout is longer than %v", maxTimeout)
+	case opts.Sweep > maxSweep:
+		return opts, fmt.Errorf("webhook: Options.Sweep is longer than %v", maxSweep)
 	case opts.Store != nil && len(opts.Keys) == 0:
 		return opts, errors.New("webhook: Options.Store needs Keys, since it contains the secrets of subscriptions")
 	case opts.Forever && opts.Store == nil:

@@ -491,6 +491,56 @@ func TestServerReportsGaps(t *testing.T) {
 	})
 }
 
+// A queued is a store that counts the jobs of its queues.
+type queued struct {
+	store.Store
+	jobs atomic.Int32
+}
+
+func (q *queued) Push(ctx context.Context, queue, id string, data []byte) error {
+	err := q.Store.Push(ctx, queue, id, data)
+	if err == nil {
+		q.jobs.Add(1)
+	}
+	return err
+}
+
+func (q *queued) Ack(ctx context.Context, job *store.Job) error {
+	err := q.Store.Ack(ctx, job)
+	if err == nil {
+		q.jobs.Add(-1)
+	}
+	return err
+}
+
+// A subscription without events to deliver has no job in the queue, and its position remains in the log.
+func TestQuietSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		receiver, got := newReceiver(t), &collected{}
+		counted := &queued{Store: newMemory(t)}
+		deliverer := newDeliverer(t, web{receiver}, webhook.Options{Store: counted})
+		s, topic := newIncidents(t, deliverer, server.Options{Store: counted})
+		sub, err := receiving.Subscribe(t.Context(), connectAs(t, only(s), "alice"), receiver, callback, event, nil, got.handle, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close(context.Background())
+		for number := range 10 {
+			publishIncident(t, topic, number, "")
+			sleep(time.Second)
+		}
+		if n := counted.jobs.Load(); n != 0 {
+			t.Errorf("the queue has %d jobs after the deliveries", n)
+		}
+		sleep(12 * time.Hour)
+		publishIncident(t, topic, 10, "")
+		synctest.Wait()
+		if want := "evt_0 evt_1 evt_2 evt_3 evt_4 evt_5 evt_6 evt_7 evt_8 evt_9 evt_10"; got.String() != want {
+			t.Errorf("deliveries: %s, want %s", got, want)
+		}
+	})
+}
+
 // A bridge delivers the events of servers behind it with the names and principals of the bridge.
 func TestBridgeDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

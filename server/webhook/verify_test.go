@@ -218,6 +218,7 @@ func TestInvalidOptions(t *testing.T) {
 		"forever in memory":    {Forever: true},
 		"negative":             {Attempts: -1},
 		"long timeout":         {Timeout: time.Minute},
+		"rare sweep":           {Sweep: time.Hour},
 		"default above max":    {DefaultTTL: 2 * time.Hour, MaxTTL: time.Hour},
 		"default below min":    {DefaultTTL: time.Minute, MinTTL: time.Hour},
 		"negative max of TTLs": {MaxTTL: -time.Hour},
