@@ -402,6 +402,7 @@ func withTimeout(timeout time.Duration, t *mcp.Target, next mcp.Handler) mcp.Han
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		ctx, cancel := deadline.With(ctx, timeout, late)
 		defer cancel()
+		defer endRunWith(ctx, call)()
 		result, err := next(ctx, call)
 		if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused && !isProtocolError(err) && context.Cause(ctx) == late {
 			err = functionErrorOf(late)

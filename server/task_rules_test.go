@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,40 @@ func TestOnceWithoutRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A function that does not return takes its worker until a minute after the Timeout of its tool. Other tasks then run.
+func TestFunctionThatNeverReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{MaxTasks: 1, Logger: slog.New(slog.DiscardHandler)})
+		release := make(chan struct{})
+		server.AddTool(s, server.Tool{Name: "stuck", Task: server.TaskRequired, Timeout: 5 * time.Minute},
+			func(context.Context, *server.Request, struct{}) (string, error) {
+				<-release
+				return "", nil
+			})
+		server.AddTool(s, server.Tool{Name: "other", Task: server.TaskRequired},
+			func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
+		c := newTaskClient(t, s, taskOptions())
+		defer func() {
+			close(release)
+			c.session.Close()
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		stuck := c.start("stuck", `{}`)
+		<-time.After(6*time.Minute - time.Second)
+		c.expect(stuck, mcp.TaskWorking)
+		<-time.After(2 * time.Second)
+		failed := c.expect(stuck, mcp.TaskFailed)
+		if message := string(failed.Error); !strings.Contains(message, "may have been executed") || !strings.Contains(message, "longer than 5m0s") {
+			t.Errorf("the error is %s", message)
+		}
+		other := c.start("other", `{}`)
+		<-time.After(10 * time.Second)
+		c.expect(other, mcp.TaskCompleted)
+	})
 }
 
 // During an update, a replica that does not have the tool of a task hands the task back, and one that has it runs

@@ -84,6 +84,16 @@ func beginFunction(ctx context.Context, call *mcp.Call, maxRestarts int) error {
 	return run.Begin(ctx, maxRestarts)
 }
 
+// endRunWith ends the run of a call that runs as a task when ctx ends, unless stop is called before. A function that
+// does not end with ctx then keeps its worker for a minute only.
+func endRunWith(ctx context.Context, call *mcp.Call) (stop func() bool) {
+	run, ok := ctx.Value(runKey{}).(*task.Run)
+	if !ok || call.TaskID() == "" { // a call that the function of a task makes is no task
+		return func() bool { return false }
+	}
+	return context.AfterFunc(ctx, func() { run.TimeOut(context.Cause(ctx)) })
+}
+
 // runTask runs the call of a task.
 func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
 	outcome, err := s.runTaskCall(context.WithValue(ctx, runKey{}, run), run)

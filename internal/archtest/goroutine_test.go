@@ -58,6 +58,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/servertest/replay.go":          "the server, and the reader of its messages; CheckTranscript waits for both",
 		"server/mount.go":                      "the Run of a mounted provider; Shutdown waits for it",
 		"server/roots.go":                      "passes changed roots to the providers; RootsChanged waits for them",
+		"server/task_run.go":                   "ends the run of a function whose time is over; stopped when the function has returned",
 		"server/resources/watch.go":            "polls modification times until its context ends; Watch waits for it",
 		"server/memory/memorytest/records.go":  "concurrent users of a store; the test waits for them",
 		"internal/conformance/suite.go":        "reads the output of the tested server; stop waits for it",

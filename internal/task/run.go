@@ -57,6 +57,7 @@ type Run struct {
 	until   time.Time
 	ctx     context.Context // has a deadline
 	cancel  context.CancelCauseFunc
+	overdue chan error // has a value when the function should have ended
 
 	// These are guarded by Engine.mu.
 	principal string
@@ -72,6 +73,15 @@ type Run struct {
 	progress  *Progress
 	unsaved   bool          // the progress is not stored
 	wake      chan struct{} // has a value when the record must be read or written
+}
+
+// TimeOut says that the function of the call should have ended because of cause. It does not end the context of the
+// run, in which the outcome of the function may still be stored. Only the first call has an effect.
+func (r *Run) TimeOut(cause error) {
+	select {
+	case r.overdue <- cause:
+	default:
+	}
 }
 
 // Report sets the message of the task, of which 4 KiB are kept, and the progress unless it is nil. It does not block;

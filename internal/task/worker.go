@@ -29,8 +29,8 @@ const (
 	busyDelay     = 2 * time.Second
 	// maxSealed is how often a job is delivered whose record cannot be opened.
 	maxSealed = 100
-	// abandonAfter is how long a function may run after the end of its context. Then its worker goes on
-	// without it.
+	// abandonAfter is how long a function may run after the end of its context, or after its timeout. Then its
+	// worker goes on without it.
 	abandonAfter = time.Minute
 	// unlimited is the timeout of a deadline that does not end a run.
 	unlimited = time.Duration(math.MaxInt64)
@@ -48,7 +48,7 @@ func (e *Engine) work(pulled *store.Job) {
 	defer cancel(nil)
 	ctx, end := deadline.With(ctx, unlimited, nil) // so that Drain sees whether the call waits for a person
 	defer end()
-	r := &Run{ID: j.ID, engine: e, job: pulled, round: j.Round, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1)}
+	r := &Run{ID: j.ID, engine: e, job: pulled, round: j.Round, ctx: ctx, cancel: cancel, overdue: make(chan error, 1), wake: make(chan struct{}, 1)}
 	e.register(r) // before the record says that the task runs, so that no cancellation is missed
 	defer e.unregister(r)
 	if !r.begin(ctx) {
@@ -70,10 +70,13 @@ func (r *Run) call(ctx context.Context) Outcome {
 	e := r.engine
 	returned := make(chan Outcome, 1)
 	e.background.Go(func() { returned <- e.config.Run(ctx, r) })
+	var cause error
 	select {
 	case outcome := <-returned:
 		return outcome
+	case cause = <-r.overdue:
 	case <-ctx.Done():
+		cause = context.Cause(ctx)
 	}
 	abandoned := time.NewTimer(abandonAfter)
 	defer abandoned.Stop()
@@ -81,8 +84,8 @@ func (r *Run) call(ctx context.Context) Outcome {
 	case outcome := <-returned:
 		return outcome
 	case <-abandoned.C:
-		message := fmt.Sprintf("the call may have been executed: its function still runs %v after its end: %v", abandonAfter, context.Cause(ctx))
-		e.config.Logger.Error("the function of a task does not end with its context", "cause", context.Cause(ctx))
+		message := fmt.Sprintf("the call may have been executed: its function still runs %v after the end of its context: %v", abandonAfter, cause)
+		e.config.Logger.Error("the function of a task does not end with its context", "cause", cause)
 		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: message}}
 	}
 }
