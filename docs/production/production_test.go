@@ -2,6 +2,7 @@ package production_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -198,4 +200,36 @@ func Example_log() {
 	// Output:
 	// jsonrpc: -32603 "internal error, reference R"
 	// level=ERROR msg="a call failed" error="the audit log is full" method=tools/call kind=tools/call name="" reference=R
+}
+
+// An operator asks whether the store can be reached. Nobody else gets an answer.
+func Example_storeStatus() {
+	shared, err := store.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer shared.Close()
+	operators, err := gateway.NewAuthenticator(&gateway.AuthenticatorOptions{Tokens: map[string]string{"token-of-the-operators": "ops"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "shop", Version: "1.0.0"}, &server.Options{Store: shared})
+	other := http.NewServeMux()
+	other.Handle("/status", operators.Handler(streamable.StoreStatus(s)))
+	options := &streamable.ServeOptions{Other: other}
+
+	ask := func(token string) {
+		request := httptest.NewRequest(http.MethodGet, "http://localhost/status", nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		options.Other.ServeHTTP(w, request)
+		var answer struct{ Store string }
+		_ = json.Unmarshal(w.Body.Bytes(), &answer) // a refusal is not JSON of this form
+		fmt.Println(w.Code, cmp.Or(answer.Store, "refused"))
+	}
+	ask("another token")
+	ask("token-of-the-operators")
+	// Output:
+	// 401 refused
+	// 200 reachable
 }
