@@ -58,6 +58,7 @@ func runTaskReplica() error {
 		Store: shared, Logger: slog.New(slog.DiscardHandler), MaxTasks: 2 * openTasks, // half of them for each user
 	})
 	server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired, TTL: time.Hour, MaxRestarts: maxKills}, job)
+	server.AddTool(s, server.Tool{Name: "poison", Task: server.TaskRequired, TTL: time.Hour, MaxRestarts: poisonRestarts}, poison)
 	return streamable.Serve(ctx, "127.0.0.1:0", s, &streamable.ServeOptions{
 		Drain:    drain,
 		OnListen: func(address net.Addr) { fmt.Println(address) },
