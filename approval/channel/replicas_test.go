@@ -30,6 +30,7 @@ type link struct {
 
 	mu    sync.Mutex
 	down  bool
+	full  bool
 	left  int  // number of the operation that kills the replica, 0 for none
 	after bool // that operation has its effect
 }
@@ -63,6 +64,18 @@ func (l *link) setDown(down bool) {
 	l.down = down
 }
 
+func (l *link) setFull(full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full = full
+}
+
+func (l *link) isFull() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.full
+}
+
 func (l *link) killAt(operation int, after bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,6 +101,9 @@ func (l *link) Get(ctx context.Context, key string) (store.Item, error) {
 }
 
 func (l *link) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	if l.isFull() {
+		return 0, store.ErrFull
+	}
 	return through(l, func() (uint64, error) { return l.Store.Create(ctx, key, value, ttl) })
 }
 
@@ -607,6 +623,50 @@ func TestStoreIsDown(t *testing.T) {
 		}
 		late.say(t, answerOf("c", true))
 		wantApproved(t, waiting, true)
+	})
+}
+
+// A store without room refuses requests, and decides those that it has.
+func TestStoreIsFull(t *testing.T) {
+	sharing(t, 1, func(t *testing.T, _ store.Store, replicas []*replica) {
+		person := replicas[0].connect(t, "dovetail.approval.v1")
+		open := replicas[0].ask(t, "a")
+		person.asked(t)
+		replicas[0].setFull(true)
+		if v := <-replicas[0].ask(t, "b"); !errors.Is(v.err, approval.Failed) || !errors.Is(v.err, store.ErrFull) || v.answer.Approved {
+			t.Errorf("the request ended with %+v", v)
+		}
+		person.say(t, answerOf("a", true))
+		wantApproved(t, open, true)
+		replicas[0].setFull(false)
+		again := replicas[0].ask(t, "b")
+		person.asked(t)
+		person.say(t, answerOf("b", true))
+		wantApproved(t, again, true)
+	})
+}
+
+// If the store loses its data, calls that wait fail, and are not approved.
+func TestEmptiedStore(t *testing.T) {
+	sharing(t, 1, func(t *testing.T, shared store.Store, replicas []*replica) {
+		person := replicas[0].connect(t, "dovetail.approval.v1")
+		waiting := replicas[0].ask(t, "a")
+		person.asked(t)
+		for item, err := range shared.Watch(t.Context(), "approval/requests") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := shared.Delete(t.Context(), item.Key, 0); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		wantError(t, waiting, approval.Lost, "another call has the request")
+		again := replicas[0].ask(t, "b")
+		for q := person.asked(t); q.ID != "b"; q = person.asked(t) { // after the withdrawal of the first one
+		}
+		person.say(t, answerOf("b", true))
+		wantApproved(t, again, true)
 	})
 }
 

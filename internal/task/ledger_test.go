@@ -282,3 +282,49 @@ func TestTaskThatCannotBeCreated(t *testing.T) {
 		})
 	}
 }
+
+// If the store loses its data while a function runs, the task does not exist any more. The run ends when it saves a value,
+// and the function does not begin again.
+func TestEmptiedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		emptied := make(chan struct{})
+		var executions atomic.Int32
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			if err := run.Begin(ctx, 3); err != nil {
+				t.Error(err)
+			}
+			executions.Add(1)
+			<-emptied
+			if ctx.Err() != nil {
+				t.Errorf("the run has ended before it saves a value: %v", context.Cause(ctx))
+			}
+			run.Save(ctx, json.RawMessage(`{}`))
+			if ctx.Err() == nil {
+				t.Error("the run goes on")
+			}
+			return result("lost")
+		})
+		id := r.create(e, task.Spec{})
+		synctest.Wait()
+		for item, err := range r.memory.Watch(t.Context(), "task") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.memory.Delete(t.Context(), item.Key, 0); err != nil {
+				t.Fatal(err)
+			}
+			if item.Key == "task/"+id {
+				break
+			}
+		}
+		close(emptied)
+		<-time.After(time.Hour)
+		if _, err := e.Get(t.Context(), id, ann); !errors.Is(err, task.ErrUnknown) {
+			t.Errorf("the task gives %v", err)
+		}
+		if n := executions.Load(); n != 1 {
+			t.Errorf("%d executions", n)
+		}
+	})
+}

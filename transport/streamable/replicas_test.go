@@ -846,3 +846,48 @@ func TestMalformedNotices(t *testing.T) {
 	s.post(call(1, "sum", `{"a":2,"b":3}`)).is(http.StatusOK, `"text":"5"`)
 	s.with("Last-Event-ID", strings.Repeat("0", 33)+"-1").send(t.Context(), http.MethodGet, "").is(http.StatusBadRequest)
 }
+
+// If the store loses its data, a replica goes on with the sessions that it has open until it looks at their records. The
+// others, and later this one, answer 404, so that clients open new sessions.
+func TestEmptiedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStore(t)
+		one := newMemoryEndpoint(t, sharing{newServer(), shared}, nil)
+		other := newMemoryEndpoint(t, sharing{newServer(), shared}, nil)
+		id := one.open(t.Context())
+		one.wantStatus(id, http.StatusOK)
+		if err := shared.Delete(t.Context(), "sessions/"+id, 0); err != nil {
+			t.Fatal(err)
+		}
+		one.wantStatus(id, http.StatusOK)
+		other.wantStatus(id, http.StatusNotFound)
+		<-time.After(transport.Limits{}.WithDefaults().SessionTTL / 2)
+		one.wantStatus(id, http.StatusNotFound)
+		one.wantStatus(one.open(t.Context()), http.StatusOK)
+	})
+}
+
+// A store without room refuses new sessions. Those that are open go on.
+func TestStoreIsFull(t *testing.T) {
+	memory, err := store.NewMemory(&store.MemoryOptions{Bytes: 2 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	r := serve(t, sharing{newServer(), memory}, &streamable.Options{Logger: quiet})
+	first := r.open(mcp.Version20251125)
+	refused := false
+	for range 20 { // at most
+		response := r.post(initialize(mcp.Version20251125))
+		if refused = response.StatusCode == http.StatusServiceUnavailable; refused {
+			response.is(http.StatusServiceUnavailable, "store of sessions")
+			break
+		}
+	}
+	if !refused {
+		t.Error("all sessions are opened")
+	}
+	first.post(ping).is(http.StatusOK)
+	first.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
+	r.open(mcp.Version20251125)
+}
