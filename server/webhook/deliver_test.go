@@ -253,6 +253,28 @@ func TestKilledReplica(t *testing.T) {
 	})
 }
 
+// While the store is away, nothing is delivered after the delivery in progress. Then the deliveries go on at that one.
+func TestStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := &mortal{Store: newMemory(t)}
+		e, f := &endpoint{}, &feed{}
+		e.handle = func(_ http.ResponseWriter, d delivery) {
+			if d.id == "evt_3" && len(e.deliveries()) == 3 {
+				away.kill()
+			}
+		}
+		d := newDeliverer(t, e, webhook.Options{Store: away})
+		run(t, d, f.read)
+		f.add(5)
+		subscribe(t, d, request("alice", callback))
+		sleep(time.Minute)
+		wantIDs(t, e, "evt_1", "evt_2", "evt_3")
+		away.revive()
+		sleep(5 * time.Minute)
+		wantIDs(t, e, "evt_1", "evt_2", "evt_3", "evt_3", "evt_4", "evt_5")
+	})
+}
+
 // A replica that ends in order hands over without a pause and without a duplicate.
 func TestStoppedReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

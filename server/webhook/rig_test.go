@@ -247,6 +247,12 @@ func (m *mortal) kill() {
 	m.dead = true
 }
 
+func (m *mortal) revive() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = false
+}
+
 func (m *mortal) err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
