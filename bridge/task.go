@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,18 +10,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-)
-
-const (
-	// lostTaskTimeout is how long a server whose task is awaited may be out of reach.
-	lostTaskTimeout = 5 * time.Minute
-	// cancelTaskTimeout bounds the request that cancels a task.
-	cancelTaskTimeout = 5 * time.Second
 )
 
 // A taskSupport says how a server makes calls of a tool tasks.
@@ -79,8 +74,10 @@ type forwardedTask struct {
 
 	upstream *Upstream
 	call     *mcp.Call
-	message  string // the last status message
-	ended    bool   // the task of the server
+	message  string    // the last status message
+	sent     []string  // the keys of the answers that are sent
+	reached  time.Time // when the server has answered last
+	ended    bool      // the task of the server
 }
 
 func (f *forwardedTask) key() string { return "task of " + f.upstream.alias }
@@ -119,11 +116,31 @@ func (u *Upstream) runTask(ctx context.Context, call *mcp.Call, how forwarding) 
 			return nil, err
 		}
 	}
-	result, err := f.wait(ctx, state)
+	wait := &era.TaskWait{ID: f.ID, Request: f.request, MayRetry: f.mayRetry, Answer: f.answer, Answered: f.Answered, State: func(state *mcp.Task) { f.report(ctx, state) }}
+	f.reached = time.Now()
+	resp, err := wait.Wait(ctx, state)
 	if _, asks := mcp.AsInputRequired(err); err != nil && !asks && !f.ended && !task.Interrupted(ctx) {
-		f.cancel(ctx)
+		if err := wait.Cancel(context.WithoutCancel(ctx)); err != nil { // the task ends with its time to live
+			u.opts.Logger.Warn("a task of the server could not be cancelled", "error", err)
+		}
 	}
-	return result, err
+	_, failed := errors.AsType[*UpstreamError](err)
+	_, limited := errors.AsType[*mcp.LimitError](err)
+	switch {
+	case failed:
+		return nil, err
+	case errors.Is(err, era.ErrTaskCancelled):
+		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: ownerOf(u.alias) + " has cancelled its task of the call"}
+	case errors.Is(err, era.ErrTaskState):
+		return nil, &UpstreamError{Server: u.alias, Failure: Malformed, Delivery: jsonrpc.MaybeExecuted, Err: err}
+	case limited:
+		return nil, &UpstreamError{Server: u.alias, Failure: LimitExceeded, Delivery: jsonrpc.MaybeExecuted, Err: err}
+	case err != nil:
+		return nil, err
+	case resp.Error != nil:
+		return nil, resp.Error
+	}
+	return mcp.Raw(resp.Result), nil
 }
 
 // send sends the call, and stores that it may have been executed.
@@ -144,13 +161,10 @@ func (f *forwardedTask) send(ctx context.Context, how forwarding) (mcp.Result, e
 	return result, err
 }
 
-// request makes a request about the task of the server.
-func (f *forwardedTask) request(ctx context.Context, method string, answers map[string]json.RawMessage) (json.RawMessage, error) {
-	params, err := (&mcp.TaskParams{TaskID: f.ID, InputResponses: answers}).AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, params)
+// request makes a request about the task of the server. Nothing subscribes to the task: that would keep a session open,
+// and the sessions of callers are closed when they are idle.
+func (f *forwardedTask) request(ctx context.Context, method string, params mcp.Raw) (json.RawMessage, error) {
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, json.RawMessage(params))
 	if err != nil {
 		return nil, err
 	}
@@ -159,139 +173,61 @@ func (f *forwardedTask) request(ctx context.Context, method string, answers map[
 	if err != nil {
 		return nil, err
 	}
+	f.reached = time.Now()
+	if method == mcp.MethodTasksUpdate {
+		f.Answered = append(f.Answered, f.sent...)
+		if err := f.store(); err != nil {
+			return nil, err
+		}
+	}
 	return result.AppendJSON(nil)
 }
 
-// wait waits until the task of the server has ended, or asks. state is nil if it is not known.
-func (f *forwardedTask) wait(ctx context.Context, state *mcp.Task) (mcp.Result, error) {
-	var poll era.TaskPoll
-	reached := time.Now()
-	for {
-		if state != nil {
-			if err := pauseFor(ctx, poll.Next(state.PollIntervalMs)); err != nil {
-				return nil, err
-			}
-		}
-		now, err := f.get(ctx)
-		failed, unreachable := errors.AsType[*UpstreamError](err)
-		switch {
-		case err == nil:
-			state, reached = now, time.Now()
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case unreachable && failed.Failure != Malformed && failed.Failure != LimitExceeded && time.Since(reached) < lostTaskTimeout:
-			state = new(mcp.Task) // ask again
-			continue
-		default:
-			return nil, err
-		}
-		if state.Status.Ended() {
-			f.ended = true
-			return f.resultOf(state)
-		}
-		f.report(ctx, state)
-		if state.Status == mcp.TaskInputRequired {
-			if err := f.answer(ctx, state.InputRequests); err != nil {
-				return nil, err
-			}
-		}
+// mayRetry reports whether a request that failed with err can succeed later: the server could not be reached, but not
+// for longer than era.LostTaskTimeout, or is busy or has an internal error.
+func (f *forwardedTask) mayRetry(err error, _ int) bool {
+	if time.Since(f.reached) >= era.LostTaskTimeout || client.IsForbidden(err) {
+		return false
 	}
-}
-
-// pauseFor waits for a time, or returns the cause of ctx.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if failed, ok := errors.AsType[*UpstreamError](err); ok {
+		return failed.Failure != Malformed && failed.Failure != LimitExceeded
 	}
-}
-
-func (f *forwardedTask) get(ctx context.Context) (*mcp.Task, error) {
-	raw, err := f.request(ctx, mcp.MethodTasksGet, nil)
-	if err != nil {
-		return nil, err
-	}
-	state := new(mcp.Task)
-	if err := state.UnmarshalJSON(raw); err != nil {
-		return nil, f.malformed(err)
-	}
-	return state, nil
-}
-
-func (f *forwardedTask) malformed(err error) error {
-	return &UpstreamError{Server: f.upstream.alias, Failure: Malformed, Delivery: jsonrpc.MaybeExecuted, Err: err}
-}
-
-// resultOf returns the result of a task that has ended.
-func (f *forwardedTask) resultOf(state *mcp.Task) (mcp.Result, error) {
-	switch state.Status {
-	case mcp.TaskCompleted:
-		if jsonscan.KindOf(state.Result) != jsonscan.Object {
-			return nil, f.malformed(errors.New("the task is complete and has no result"))
-		}
-		return mcp.Raw(state.Result), nil
-	case mcp.TaskFailed:
-		failure := new(jsonrpc.Error)
-		if err := json.Unmarshal(state.Error, failure); err != nil {
-			return nil, f.malformed(fmt.Errorf("the error of the task: %w", err))
-		}
-		return nil, failure
-	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: ownerOf(f.upstream.alias) + " has cancelled its task of the call"}
+	return era.IsTransient(err)
 }
 
 // report passes the status message of the server on.
 func (f *forwardedTask) report(ctx context.Context, state *mcp.Task) {
-	if state.StatusMessage == f.message {
+	f.ended = state.Status.Ended()
+	if f.ended || state.StatusMessage == f.message {
 		return
 	}
 	f.message = state.StatusMessage
 	_ = f.call.Notify(ctx, mcp.NotificationTasks, &mcp.Task{StatusMessage: f.message, Meta: state.Meta}) // if it fails, ctx has ended
 }
 
-// answer sends the answers of the caller to the server. The error asks those questions that have no
-// answer.
-func (f *forwardedTask) answer(ctx context.Context, questions map[string]mcp.InputRequest) error {
+// answer returns the answers of the caller. The error asks those questions that have no answer.
+func (f *forwardedTask) answer(_ context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
 	answers, open := make(map[string]json.RawMessage), &mcp.InputRequired{Requests: make(map[string]mcp.InputRequest)}
 	for _, key := range slices.Sorted(maps.Keys(questions)) {
-		if slices.Contains(f.Answered, key) {
-			continue // the server has not processed it yet
-		}
 		answer, err := f.call.Input(f.upstream.alias+"##"+key, questions[key])
 		asked, asks := mcp.AsInputRequired(err)
 		switch {
 		case asks:
 			maps.Copy(open.Requests, asked.Requests)
 		case err != nil:
-			return fmt.Errorf("a question of %s: %w", ownerOf(f.upstream.alias), err)
+			return nil, fmt.Errorf("a question of %s: %w", ownerOf(f.upstream.alias), err)
 		default:
 			answers[key] = answer
 		}
 	}
-	if len(answers) > 0 {
-		if _, err := f.request(ctx, mcp.MethodTasksUpdate, answers); err != nil {
-			return err
-		}
-		f.Answered = slices.AppendSeq(f.Answered, maps.Keys(answers))
-		if err := f.store(); err != nil {
-			return err
-		}
-	}
+	var asks error
 	if len(open.Requests) > 0 {
-		return open
+		asks = open
 	}
-	return nil
-}
-
-// cancel cancels the task of the server. If that fails, the task ends with its time to live.
-func (f *forwardedTask) cancel(ctx context.Context) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTaskTimeout)
-	defer stop()
-	if _, err := f.request(ctx, mcp.MethodTasksCancel, nil); err != nil {
-		f.upstream.opts.Logger.Warn("a task of the server could not be cancelled", "error", err)
+	if len(answers) == 0 {
+		return nil, asks
 	}
+	f.sent = slices.Collect(maps.Keys(answers))
+	encoded, err := json.Marshal(answers)
+	return encoded, cmp.Or(err, asks)
 }

@@ -114,10 +114,28 @@ func (s *Session) taskWait(id string, opts *CallOptions) (*era.TaskWait, error) 
 		return nil, err
 	}
 	options := opts.options()
-	wait := &era.TaskWait{ID: id, Meta: meta, Progress: options.Progress}
+	progress := options.Progress
 	options.Progress = nil
-	wait.Server = taskServer{s, options}
-	return wait, nil
+	return &era.TaskWait{
+		ID: id, Meta: meta, Progress: progress, MaxRounds: s.opts.Limits.Rounds, MayRetry: s.mayRetryTask,
+		Request: func(ctx context.Context, method string, params mcp.Raw) (json.RawMessage, error) {
+			resp, _, err := s.request(ctx, method, params, options)
+			if err != nil {
+				return nil, err
+			}
+			return resp.Result, nil
+		},
+		Watch: func(ctx context.Context, ready func(accepted bool), changed func(state json.RawMessage)) error {
+			link, err := s.liveLink(ctx)
+			if err != nil {
+				return err
+			}
+			return link.WatchTask(ctx, id, ready, changed)
+		},
+		Answer: func(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
+			return s.current().AnswerAll(ctx, questions)
+		},
+	}, nil
 }
 
 // finishTask waits for the task that a call continues as. created is the response of the call.
@@ -160,25 +178,14 @@ func (s *Session) await(ctx context.Context, wait *era.TaskWait, state *mcp.Task
 	return nil, &jsonrpc.CallError{Method: mcp.MethodToolsCall, Delivery: jsonrpc.MaybeExecuted, Err: err}
 }
 
-// A taskServer makes the requests about tasks on the links of a session. It implements [era.TaskServer].
-type taskServer struct {
-	*Session
-	opts era.CallOptions
-}
-
-func (t taskServer) TaskRequest(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
-	resp, _, err := t.request(ctx, method, params, t.opts)
-	return resp, err
-}
-
-// MayRetry returns true for a lost connection, a server that was not reached, and one that is busy or has
-// an internal error.
-func (t taskServer) MayRetry(err error, attempts int) bool {
-	if attempts > t.Session.opts.Limits.Reconnects || t.isDead() || IsForbidden(err) {
+// mayRetryTask reports whether a request about a task that failed with err can succeed later: after a lost connection,
+// and if the server was not reached, is busy or has an internal error.
+func (s *Session) mayRetryTask(err error, attempts int) bool {
+	if attempts > s.opts.Limits.Reconnects || s.isDead() || IsForbidden(err) {
 		return false
 	}
-	if failure, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		return failure.Code == jsonrpc.Busy || failure.Code == jsonrpc.InternalError
+	if _, answered := errors.AsType[*jsonrpc.Error](err); answered {
+		return era.IsTransient(err)
 	}
 	return errors.Is(err, jsonrpc.ErrClosed) || errors.Is(err, transport.ErrNotReached)
 }
@@ -189,17 +196,3 @@ func (s *Session) isDead() bool {
 	defer s.mu.Unlock()
 	return s.dead != nil || s.ctx.Err() != nil
 }
-
-func (t taskServer) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
-	link, err := t.liveLink(ctx)
-	if err != nil {
-		return err
-	}
-	return link.WatchTask(ctx, id, ready, changed)
-}
-
-func (t taskServer) AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
-	return t.current().AnswerAll(ctx, questions)
-}
-
-func (t taskServer) MaxRounds() int { return t.Session.opts.Limits.Rounds }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/task"
@@ -134,8 +133,6 @@ const (
 	// maxTaskPollsPerPrincipal those of one authenticated caller. Subscriptions leave out further tasks, so
 	// that their clients ask for the state themselves.
 	maxTaskPolls, maxTaskPollsPerPrincipal = 10_000, 100
-	// minFailedPoll and maxFailedPoll bound the pause after an error.
-	minFailedPoll, maxFailedPoll = time.Second, 30 * time.Second
 )
 
 // watchEntryTask calls changed with the first state of a task that an entry keeps, and when the state has
@@ -159,31 +156,28 @@ func (s *Server) watchEntryTask(ctx context.Context, caller *mcp.Caller, id stri
 	}, nil
 }
 
-// pollEntryTask asks for the state of a task until ctx or the task ends. After errors it asks less and less
-// often.
+// pollEntryTask asks for the state of a task until ctx or the task ends, also after errors. The client answers the
+// questions.
 func (s *Server) pollEntryTask(ctx context.Context, caller *mcp.Caller, id string, changed func()) {
-	failed := backoff.Backoff{Min: minFailedPoll, Max: maxFailedPoll}
-	var poll era.TaskPoll
-	var pause time.Duration
-	for state := new(mcp.Task); !state.Status.Ended(); {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		now, err := core{s}.Task(ctx, caller, id)
-		if err != nil {
-			pause = failed.Next()
-			continue
-		}
-		failed.Reset()
-		if !reflect.DeepEqual(now, state) {
-			changed()
-		}
-		state, pause = now, poll.Next(now.PollIntervalMs)
+	var last *mcp.Task
+	wait := era.TaskWait{
+		ID: id,
+		Request: func(ctx context.Context, _ string, _ mcp.Raw) (json.RawMessage, error) {
+			state, err := core{s}.Task(ctx, caller, id)
+			if err != nil {
+				return nil, err
+			}
+			return state.AppendJSON(nil)
+		},
+		MayRetry: func(error, int) bool { return true },
+		State: func(state *mcp.Task) {
+			if !reflect.DeepEqual(last, state) {
+				changed()
+			}
+			last = state
+		},
 	}
+	_, _ = wait.Wait(ctx, nil) // the client asks for the outcome
 }
 
 // entryTaskState returns the state of a task that an entry keeps, with the id for the caller.

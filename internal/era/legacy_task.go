@@ -136,7 +136,11 @@ func withTTL(c *call, request mcp.TaskRequest) mcp.TaskRequest {
 // handleLegacyTask answers the requests about tasks of a session of 2025-11-25.
 func (b *binding) handleLegacyTask(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	t := &taskClient{server: b.server, from: from, req: req, caller: withTasks(caller)}
-	task, err := t.get(ctx)
+	t.wait = TaskWait{ID: mcp.Subject(mcp.MethodTasksGet, req.Member), Request: t.serve, Watch: t.watch, Local: true, Answer: t.ask}
+	if req.Method != mcp.MethodTasksResult {
+		t.wait.MayRetry = func(error, int) bool { return false } // the client asks again
+	}
+	task, err := t.wait.Get(ctx)
 	if err != nil {
 		return ErrorFor(caller.Version, err)
 	}
@@ -147,10 +151,10 @@ func (b *binding) handleLegacyTask(ctx context.Context, from jsonrpc.Peer, req *
 		if task.Status.Ended() {
 			return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task has ended already: it is " + string(task.Status)}
 		}
-		if _, err := t.serve(ctx, mcp.MethodTasksCancel, nil); err != nil {
+		if err := t.wait.Cancel(ctx); err != nil {
 			return ErrorFor(caller.Version, err)
 		}
-		if task, err = t.get(ctx); err != nil {
+		if task, err = t.wait.Get(ctx); err != nil {
 			return ErrorFor(caller.Version, err)
 		}
 	}
@@ -167,38 +171,22 @@ type taskClient struct {
 	from   jsonrpc.Peer
 	req    *jsonrpc.Request
 	caller *mcp.Caller
+	wait   TaskWait
 }
 
 // serve makes one request of the extension for the task.
-func (t *taskClient) serve(ctx context.Context, method string, answers json.RawMessage) (mcp.Result, error) {
-	params, err := jsonscan.Splice(nil, []byte(emptyObject),
-		jsonscan.Edit{Name: "taskId", Value: t.req.Member("taskId")}, jsonscan.Edit{Name: memberResponses, Value: answers})
-	if err != nil {
-		return nil, err
-	}
-	req, err := jsonrpc.NewRequest(t.req.ID, method, params)
+func (t *taskClient) serve(ctx context.Context, method string, params mcp.Raw) (json.RawMessage, error) {
+	req, err := jsonrpc.NewRequest(t.req.ID, method, json.RawMessage(params))
 	if err != nil {
 		return nil, err
 	}
 	c := newCall(ctx, t.from, req, t.caller)
 	defer c.close()
-	return t.server.core.Serve(ctx, &c.Call)
-}
-
-func (t *taskClient) get(ctx context.Context) (*mcp.Task, error) {
-	result, err := t.serve(ctx, mcp.MethodTasksGet, nil)
+	result, err := t.server.core.Serve(ctx, &c.Call)
 	if err != nil {
 		return nil, err
 	}
-	if task, ok := result.(*mcp.Task); ok {
-		return task, nil
-	}
-	encoded, err := result.AppendJSON(nil) // of a proxied task
-	if err != nil {
-		return nil, err
-	}
-	task := new(mcp.Task)
-	return task, task.UnmarshalJSON(encoded)
+	return result.AppendJSON(nil)
 }
 
 var errStopping = &jsonrpc.Error{Code: jsonrpc.Busy, Message: "the server is shutting down; ask for the result of the task again later"}
@@ -217,47 +205,38 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 		case <-ctx.Done():
 		}
 	})
-	changed := make(chan struct{}, 1)
+	resp, err := t.wait.Wait(ctx, nil)
+	_, limited := errors.AsType[*mcp.LimitError](err)
+	switch {
+	case limited:
+		return errRounds
+	case errors.Is(err, ErrTaskState):
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}
+	case errors.Is(err, ErrTaskCancelled):
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task was cancelled"}
+	case err != nil:
+		return ErrorFor(t.caller.Version, err)
+	case resp.Error != nil:
+		return ErrorFor(t.caller.Version, resp.Error)
+	}
+	result, err := t.withRelated(resp.Result)
+	if err != nil {
+		return err
+	}
+	return t.server.writeLegacy(mcp.MethodToolsCall, t.caller.Version, mcp.Raw(result), reply)
+}
+
+// watch subscribes to the task.
+func (t *taskClient) watch(ctx context.Context, ready func(accepted bool), changed func(state json.RawMessage)) error {
 	call := mcp.NewCall(t.req, t.caller, nil)
-	filter := mcp.SubscriptionFilter{TaskIDs: []string{mcp.Subject(mcp.MethodTasksGet, t.req.Member)}}
-	_, stop, err := t.server.core.Watch(ctx, &call, filter, func(mcp.Change) {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	})
+	accepted, stop, err := t.server.core.Watch(ctx, &call, mcp.SubscriptionFilter{TaskIDs: []string{t.wait.ID}}, func(mcp.Change) { changed(nil) })
 	if err != nil {
 		return err
 	}
 	defer stop()
-	poll := time.NewTicker(legacyTaskPoll) // in case that a message between replicas was lost
-	defer poll.Stop()
-	var questions taskQuestions
-	for {
-		task, err := t.get(ctx)
-		if err != nil {
-			return err
-		}
-		if task.Status.Ended() {
-			return t.writeResult(task, reply)
-		}
-		open, ok := questions.take(task.InputRequests, MaxRounds)
-		if !ok {
-			return errRounds
-		}
-		if len(open) > 0 {
-			if err := t.ask(ctx, open); err != nil {
-				return err
-			}
-			continue
-		}
-		select {
-		case <-changed:
-		case <-poll.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	ready(len(accepted.TaskIDs) > 0)
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 // withRelated returns a message that belongs to the task, a result or params, with the id of the task in
@@ -278,50 +257,32 @@ func (t *taskClient) withRelated(message json.RawMessage) (json.RawMessage, erro
 	return jsonscan.Splice(nil, message, jsonscan.Edit{Name: memberMeta, Value: meta})
 }
 
-func (t *taskClient) writeResult(task *mcp.Task, reply *jsonrpc.Reply) error {
-	switch task.Status {
-	case mcp.TaskFailed:
-		failure := &jsonrpc.Error{Code: jsonrpc.InternalError, Message: task.StatusMessage}
-		if err := json.Unmarshal(task.Error, failure); err != nil {
-			return err
-		}
-		return ErrorFor(t.caller.Version, failure)
-	case mcp.TaskCancelled:
-		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task was cancelled"}
-	}
-	result, err := t.withRelated(task.Result)
-	if err != nil {
-		return err
-	}
-	return t.server.writeLegacy(mcp.MethodToolsCall, t.caller.Version, mcp.Raw(result), reply)
-}
-
-// ask asks the questions of the task one after the other. The error is that of the client; the questions
-// stay open then.
-func (t *taskClient) ask(ctx context.Context, questions map[string]mcp.InputRequest) error {
+// ask asks the questions of the task one after the other. It returns the answers also if a later question fails.
+func (t *taskClient) ask(ctx context.Context, questions map[string]mcp.InputRequest) (answers json.RawMessage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, InputTimeout)
 	defer cancel()
 	for _, key := range sortedKeys(questions) {
 		params, err := questionFor(t.caller.Version, questions[key])
 		if err != nil {
-			return err
+			return answers, err
 		}
 		encoded, err := appendParams(nil, params)
 		if err != nil {
-			return err
+			return answers, err
 		}
 		if encoded, err = t.withRelated(encoded); err != nil {
-			return err
+			return answers, err
 		}
 		resp, err := t.from.Call(ctx, questions[key].Method, mcp.Raw(encoded))
 		if err != nil {
-			return err
+			return answers, err
 		}
-		answers := append(jsonscan.AppendString([]byte{'{'}, key), ':')
-		answers = append(append(answers, resp.Result...), '}')
-		if _, err := t.serve(ctx, mcp.MethodTasksUpdate, answers); err != nil {
-			return err
+		if answers == nil {
+			answers = json.RawMessage(emptyObject)
+		}
+		if answers, err = jsonscan.Splice(nil, answers, jsonscan.Edit{Name: key, Value: resp.Result}); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return answers, nil
 }

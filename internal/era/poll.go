@@ -2,30 +2,38 @@ package era
 
 import "time"
 
-// Bounds of the pauses between two requests for the state of a task. They hold for everything that waits for one: a
-// client, a bridge and a server that watches the task of another server.
+// Bounds of waiting for a task. They hold for everything that waits for one: a client, a bridge and a server.
 const (
-	// minPoll and maxPoll bound the interval that the server gives.
+	// minPoll and maxPoll bound the pause between two requests for the state that the server gives.
 	minPoll = 50 * time.Millisecond
 	maxPoll = time.Minute
-	// unspecifiedPoll is the longest pause if the server gives no interval. The first is minPoll.
+	// unspecifiedPoll is the longest pause if the server gives none. The first is minPoll.
 	unspecifiedPoll = time.Second
-	// watchAfter is how long a client asks for a state before it subscribes to the task. It subscribes immediately if the
-	// interval is longPoll, so that the result of a short call does not wait for the interval.
+	// watchAfter is how long the state is asked for before subscribing to the task. The subscription begins immediately
+	// if the pause is longPoll, so that the result of a short call does not wait for the pause.
 	watchAfter = 2 * time.Second
 	longPoll   = time.Second
 	// watchedPoll is how often a subscriber asks, in case that a notification was lost.
 	watchedPoll = 30 * time.Second
-	// legacyTaskPoll is that of a server for its client of 2025-11-25, which waits for a result.
-	legacyTaskPoll = 2 * time.Second
+	// minTaskRetry and maxTaskRetry bound the pause after a request that has failed. Each is longer than the one before.
+	minTaskRetry = 100 * time.Millisecond
+	maxTaskRetry = 30 * time.Second
+	// maxTaskAttempts is how often a request is made to a server that is busy or has an internal error.
+	maxTaskAttempts = 5
+	// LostTaskTimeout is how long a bridge waits for a server that it cannot reach.
+	LostTaskTimeout = 5 * time.Minute
+	// cancelTaskTimeout bounds the request that cancels a task.
+	cancelTaskTimeout = 2 * time.Second
+	// maxTaskID bounds the id of a task in bytes. It is sent in a header.
+	maxTaskID = 4 << 10
 )
 
-// A TaskPoll returns the pauses between requests for the state of one task. The zero value is ready for use.
-type TaskPoll struct{ last time.Duration }
+// A taskPoll returns the pauses between requests for the state of one task. The zero value is ready for use.
+type taskPoll struct{ last time.Duration }
 
-// Next returns the pause after a state with an interval in milliseconds: that of the server, or a growing one if the
+// next returns the pause after a state with an interval in milliseconds: that of the server, or a growing one if the
 // server gives none.
-func (p *TaskPoll) Next(ms int64) time.Duration {
+func (p *taskPoll) next(ms int64) time.Duration {
 	if ms > 0 {
 		return max(minPoll, time.Duration(min(ms, maxPoll.Milliseconds()))*time.Millisecond)
 	}
@@ -33,5 +41,5 @@ func (p *TaskPoll) Next(ms int64) time.Duration {
 	return p.last
 }
 
-// Reset makes the next pause of a server without an interval the first.
-func (p *TaskPoll) Reset() { p.last = 0 }
+// reset makes the next pause of a server without an interval the first.
+func (p *taskPoll) reset() { p.last = 0 }

@@ -87,6 +87,14 @@ type taskQuestions struct {
 	rounds int
 }
 
+// skip makes take leave out the questions with the given keys.
+func (q *taskQuestions) skip(keys []string) {
+	q.taken = make(map[string]bool, len(keys))
+	for _, key := range keys {
+		q.taken[key] = true
+	}
+}
+
 // take returns the questions that it has not returned before. ok is false if the task asks more than
 // maxRounds times.
 func (q *taskQuestions) take(questions map[string]mcp.InputRequest, maxRounds int) (open map[string]mcp.InputRequest, ok bool) {
@@ -94,9 +102,6 @@ func (q *taskQuestions) take(questions map[string]mcp.InputRequest, maxRounds in
 	maps.DeleteFunc(open, func(key string, _ mcp.InputRequest) bool { return q.taken[key] })
 	if len(open) == 0 {
 		return nil, true
-	}
-	if q.taken == nil {
-		q.taken = make(map[string]bool)
 	}
 	for key := range open {
 		q.taken[key] = true

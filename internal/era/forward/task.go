@@ -47,59 +47,67 @@ func (s *Session) taskOf(call *mcp.Call, resp *jsonrpc.Response) (mcp.Result, er
 	return task, nil
 }
 
-// cancelTimeout bounds the request that cancels a task of 2025-11-25.
-const cancelTimeout = 5 * time.Second
-
 // awaitTask returns the response with the result of a task of 2025-11-25. created is the response to the
 // call, and the result itself if the server has not made a task.
 func (c *forwardedCall) awaitTask(created *jsonrpc.Response) (*jsonrpc.Response, error) {
-	id := created.Member(memberTask, "taskId")
-	if jsonscan.KindOf(id) != jsonscan.String {
+	if jsonscan.KindOf(created.Member(memberTask, "taskId")) != jsonscan.String {
 		return created, nil
 	}
-	params := mcp.Raw(`{"taskId":` + string(id) + `}`)
-	result, err := c.pollTask(params, created.Member(memberTask, "status"), created.Member(memberTask, "pollInterval"))
-	if _, lost := errors.AsType[*jsonrpc.CallError](err); lost {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(c.ctx), cancelTimeout)
-		defer stop()
-		_, _ = c.session.Do(ctx, mcp.MethodTasksCancel, params, era.CallOptions{}) // otherwise the task ends with its time to live
+	member := func(path ...string) json.RawMessage { return created.Member(append([]string{memberTask}, path...)...) }
+	wait := era.TaskWait{ID: mcp.Subject(mcp.MethodTasksGet, member), Request: c.requestTask}
+	resp, err := wait.Wait(c.ctx, workingTask(wait.ID, member))
+	switch {
+	case err != nil:
+		_ = wait.Cancel(context.WithoutCancel(c.ctx)) // otherwise the task ends with its time to live
+		return nil, lostTask(err)
+	case resp.Error != nil:
+		return nil, resp.Error
 	}
-	return result, err
+	return withoutTask(resp)
 }
 
-// pollTask waits until a task has ended or asks, and requests its result. The server asks during that
-// request.
-func (c *forwardedCall) pollTask(params mcp.Raw, status, interval json.RawMessage) (*jsonrpc.Response, error) {
-	var poll era.TaskPoll
-	for string(status) == `"working"` {
-		var ms int64
-		if json.Unmarshal(interval, &ms) != nil {
-			ms = 0
-		}
-		timer := time.NewTimer(poll.Next(ms))
-		select {
-		case <-timer.C:
-		case <-c.ctx.Done():
-			timer.Stop()
-			return nil, lostTask(context.Cause(c.ctx))
-		}
-		state, err := c.session.Do(c.ctx, mcp.MethodTasksGet, params, era.CallOptions{})
-		if err != nil {
-			return nil, lostTask(err)
-		}
-		c.activity.Renew() // the server works on it
-		status, interval = state.Member("status"), state.Member("pollInterval")
+// workingTask returns the state of a task of 2025-11-25, and nil for a task that does not work. member returns the
+// members of its state.
+func workingTask(id string, member func(path ...string) json.RawMessage) *mcp.Task {
+	if string(member("status")) != `"working"` {
+		return nil
 	}
-	resp, err := c.session.Do(c.ctx, mcp.MethodTasksResult, params, era.CallOptions{})
-	if err == nil {
-		return withoutTask(resp)
+	state := &mcp.Task{TaskID: id, Status: mcp.TaskWorking}
+	if json.Unmarshal(member("pollInterval"), &state.PollIntervalMs) != nil {
+		state.PollIntervalMs = 0
 	}
-	if _, lost := errors.AsType[*jsonrpc.CallError](err); !lost {
-		if _, answered := errors.AsType[*jsonrpc.Error](err); answered {
-			return nil, err // of the call itself
+	return state
+}
+
+// requestTask makes a request about a task of 2025-11-25. For tasks/get, it returns the state in the form of the
+// extension. When the task does not work any more, requestTask requests the result; during that request, the server asks
+// its questions.
+func (c *forwardedCall) requestTask(ctx context.Context, method string, params mcp.Raw) (json.RawMessage, error) {
+	resp, err := c.session.Do(ctx, method, params, era.CallOptions{})
+	if err != nil || method != mcp.MethodTasksGet {
+		return nil, err
+	}
+	c.activity.Renew() // the server works on it
+	id := mcp.Subject(method, resp.Member)
+	if state := workingTask(id, resp.Member); state != nil {
+		return state.AppendJSON(nil)
+	}
+	state := mcp.Task{TaskID: id, Status: mcp.TaskCompleted}
+	result, err := c.session.Do(ctx, mcp.MethodTasksResult, params, era.CallOptions{})
+	_, lost := errors.AsType[*jsonrpc.CallError](err)
+	failure, answered := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case err == nil:
+		state.Result = result.Result
+	case answered && !lost:
+		state.Status = mcp.TaskFailed
+		if state.Error, err = json.Marshal(failure); err != nil {
+			return nil, err
 		}
+	default:
+		return nil, err
 	}
-	return nil, lostTask(err)
+	return state.AppendJSON(nil)
 }
 
 // lostTask returns the error of a request about a task. It is not the answer of the call, which may have
