@@ -57,9 +57,14 @@ func serverTasks(has mcp.ServerCapabilities) taskSupport {
 	return noTasks
 }
 
-// answerTask forwards a request about a task of the server.
+// answerTask forwards a request about a task of the server. If the request fails, the call of the task may have been
+// executed, however far the request has got.
 func (u *Upstream) answerTask(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	return u.send(ctx, call, forwarding{})
+	result, err := u.send(ctx, call, forwarding{})
+	if failed, ok := errors.AsType[*UpstreamError](err); ok {
+		err = &UpstreamError{Server: u.alias, Failure: failed.Failure, Delivery: jsonrpc.MaybeExecuted, Err: failed.Err}
+	}
+	return result, err
 }
 
 // A forwardedTask is a call that runs as a task of this program, and that is forwarded to a server. Its
@@ -169,7 +174,7 @@ func (f *forwardedTask) request(ctx context.Context, method string, params mcp.R
 		return nil, err
 	}
 	call := mcp.NewCall(req, f.call.Caller, nil)
-	result, err := f.upstream.send(ctx, &call, forwarding{})
+	result, err := f.upstream.answerTask(ctx, &call)
 	if err != nil {
 		return nil, err
 	}

@@ -141,21 +141,19 @@ func (b *binding) handleLegacyTask(ctx context.Context, from jsonrpc.Peer, req *
 		t.wait.MayRetry = func(error, int) bool { return false } // the client asks again
 	}
 	task, err := t.wait.Get(ctx)
-	if err != nil {
-		return ErrorFor(caller.Version, err)
-	}
-	switch req.Method {
-	case mcp.MethodTasksResult:
+	switch {
+	case err != nil:
+		return t.convert(err)
+	case req.Method == mcp.MethodTasksResult:
 		return t.result(ctx, reply)
-	case mcp.MethodTasksCancel:
-		if task.Status.Ended() {
-			return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task has ended already: it is " + string(task.Status)}
-		}
+	case req.Method == mcp.MethodTasksCancel && task.Status.Ended():
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task has ended already: it is " + string(task.Status)}
+	case req.Method == mcp.MethodTasksCancel:
 		if err := t.wait.Cancel(ctx); err != nil {
-			return ErrorFor(caller.Version, err)
+			return t.convert(err)
 		}
 		if task, err = t.wait.Get(ctx); err != nil {
-			return ErrorFor(caller.Version, err)
+			return t.convert(err)
 		}
 	}
 	encoded, err := encodeLegacyTask(task)
@@ -206,6 +204,21 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 		}
 	})
 	resp, err := t.wait.Wait(ctx, nil)
+	if err != nil {
+		return t.convert(err)
+	}
+	if resp.Error != nil {
+		return ErrorFor(t.caller.Version, resp.Error)
+	}
+	result, err := t.withRelated(resp.Result)
+	if err != nil {
+		return err
+	}
+	return t.server.writeLegacy(mcp.MethodToolsCall, t.caller.Version, mcp.Raw(result), reply)
+}
+
+// convert returns the error for the client.
+func (t *taskClient) convert(err error) error {
 	_, limited := errors.AsType[*mcp.LimitError](err)
 	switch {
 	case limited:
@@ -214,16 +227,8 @@ func (t *taskClient) result(ctx context.Context, reply *jsonrpc.Reply) error {
 		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: err.Error()}
 	case errors.Is(err, ErrTaskCancelled):
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the task was cancelled"}
-	case err != nil:
-		return ErrorFor(t.caller.Version, err)
-	case resp.Error != nil:
-		return ErrorFor(t.caller.Version, resp.Error)
 	}
-	result, err := t.withRelated(resp.Result)
-	if err != nil {
-		return err
-	}
-	return t.server.writeLegacy(mcp.MethodToolsCall, t.caller.Version, mcp.Raw(result), reply)
+	return ErrorFor(t.caller.Version, err)
 }
 
 // watch subscribes to the task.

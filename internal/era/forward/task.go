@@ -54,7 +54,13 @@ func (c *forwardedCall) awaitTask(created *jsonrpc.Response) (*jsonrpc.Response,
 		return created, nil
 	}
 	member := func(path ...string) json.RawMessage { return created.Member(append([]string{memberTask}, path...)...) }
-	wait := era.TaskWait{ID: mcp.Subject(mcp.MethodTasksGet, member), Request: c.requestTask}
+	resume := c.activity.Pause() // the timeout bounds each request, and not the task
+	defer func() { resume() }()
+	wait := era.TaskWait{ID: mcp.Subject(mcp.MethodTasksGet, member), Request: func(ctx context.Context, method string, params mcp.Raw) (json.RawMessage, error) {
+		resume()
+		defer func() { resume = c.activity.Pause() }()
+		return c.requestTask(ctx, method, params)
+	}}
 	resp, err := wait.Wait(c.ctx, workingTask(wait.ID, member))
 	switch {
 	case err != nil:
@@ -87,7 +93,6 @@ func (c *forwardedCall) requestTask(ctx context.Context, method string, params m
 	if err != nil || method != mcp.MethodTasksGet {
 		return nil, err
 	}
-	c.activity.Renew() // the server works on it
 	id := mcp.Subject(method, resp.Member)
 	if state := workingTask(id, resp.Member); state != nil {
 		return state.AppendJSON(nil)
