@@ -34,8 +34,9 @@ type Channel struct {
 	closing  chan struct{} // closed by Close
 	running  sync.WaitGroup
 	// malformed logs samples of malformed answers.
-	malformed *quota.Samples
-	replicas  *replicas // nil without Options.Store
+	malformed  *quota.Samples
+	requests   *requests
+	closeStore func() error
 
 	mu           sync.Mutex
 	token        string
@@ -43,7 +44,7 @@ type Channel struct {
 	closed       bool
 	waiting      int                      // connections that wait to be active
 	conns        map[*connection]struct{} // of the approvers
-	pending      pendingRequests          // with Options.Store, each connection has its own
+	calls        map[string]*waitingCall  // of Approve, by the id of their request
 }
 
 // Format prints a constant, so that the token is not printed.
@@ -71,19 +72,25 @@ func New(opts *Options) (*Channel, error) {
 		active:   make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 
-		malformed: quota.NewSamples(o.Logger),
-		conns:     make(map[*connection]struct{}),
-		pending:   newPendingRequests(),
+		malformed:  quota.NewSamples(o.Logger),
+		closeStore: func() error { return nil },
+		conns:      make(map[*connection]struct{}),
+		calls:      make(map[string]*waitingCall),
 	}
-	if o.Store != nil {
-		if err := store.CheckName(o.Name); err != nil || strings.Contains(o.Name, "/") || len(o.Name) > maxName {
-			return nil, fmt.Errorf("channel: Options.Name: %q must have 1 to %d letters, digits, - and _", o.Name, maxName)
-		}
-		if o.FailOnDisconnect {
-			return nil, errors.New("channel: Options.FailOnDisconnect cannot be used with Options.Store")
-		}
-		c.replicas = &replicas{o.Store, state.NewRecords[record](o.Store, nil), o.Name}
+	if err := store.CheckName(o.Name); err != nil || strings.Contains(o.Name, "/") || len(o.Name) > maxName {
+		return nil, fmt.Errorf("channel: Options.Name: %q must have 1 to %d letters, digits, - and _", o.Name, maxName)
 	}
+	if o.Store != nil && o.FailOnDisconnect {
+		return nil, errors.New("channel: Options.FailOnDisconnect cannot be used with Options.Store")
+	}
+	if o.Store == nil {
+		memory, err := store.NewMemory(nil)
+		if err != nil {
+			return nil, err
+		}
+		o.Store, c.closeStore = memory, memory.Close
+	}
+	c.requests = &requests{o.Store, state.NewRecords[record](o.Store, nil), o.Name}
 	return c, c.SetToken(o.Token)
 }
 
@@ -124,99 +131,11 @@ func (c *Channel) Close() error {
 	if !c.closed {
 		c.closed = true
 		close(c.closing)
-		c.pending.fail(closed())
 		c.disconnect(websocket.CloseGoingAway, "the channel is closing")
 	}
 	c.mu.Unlock()
 	c.running.Wait()
-	return nil
-}
-
-// Approve sends a request to the approver and waits for the answer until ctx ends.
-// [Options] says what happens if no approver is connected or it disconnects. The error is
-// an *approval.Error or the cause of ctx.
-func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.Answer, error) {
-	frame, err := requestFrame(r)
-	if err != nil {
-		return approval.Answer{}, approval.Errorf(approval.Failed, "%v", err)
-	}
-	if c.replicas != nil {
-		return c.approveShared(ctx, r, frame)
-	}
-	o, err := c.add(r, frame)
-	if err != nil {
-		return approval.Answer{}, err
-	}
-	defer c.withdraw(&c.pending, o)
-	var tooLong <-chan time.Time
-	if c.opts.ReconnectTimeout > 0 {
-		timer := time.NewTimer(c.opts.ReconnectTimeout)
-		defer timer.Stop()
-		tooLong = timer.C
-	}
-	for {
-		select {
-		case outcome := <-o.outcome:
-			return outcome.answer, outcome.err
-		case <-tooLong:
-			if c.isUnseen(o) {
-				return approval.Answer{}, notConnected()
-			}
-		case <-ctx.Done():
-			return approval.Answer{}, c.timeoutError(ctx, o)
-		}
-	}
-}
-
-func notConnected() error {
-	return approval.Errorf(approval.NoApprover, "Approval channel not connected")
-}
-
-func disconnected() error {
-	return approval.Errorf(approval.Lost, "Approval channel disconnected")
-}
-
-// add adds a pending request.
-func (c *Channel) add(r *approval.Request, frame []byte) (*pendingRequest, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.closed:
-		return nil, closed()
-	case len(c.conns) == 0 && c.opts.ReconnectTimeout <= 0:
-		return nil, notConnected()
-	}
-	o, err := c.pending.add(r.ID, frame)
-	if err == nil {
-		for conn := range c.conns {
-			conn.show(o)
-		}
-	}
-	return o, err
-}
-
-// withdraw withdraws a request without a decision.
-func (c *Channel) withdraw(set *pendingRequests, o *pendingRequest) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	set.withdraw(o, nil)
-}
-
-// isUnseen reports whether a request has not been sent and no approver is connected.
-func (c *Channel) isUnseen(o *pendingRequest) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.conns) == 0 && !o.seen
-}
-
-// timeoutError returns the error of a request that has not been answered in time.
-func (c *Channel) timeoutError(ctx context.Context, o *pendingRequest) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if errors.Is(context.Cause(ctx), approval.Expired) && len(c.conns) == 0 && o.seen {
-		return disconnected()
-	}
-	return context.Cause(ctx)
+	return c.closeStore()
 }
 
 // ServeHTTP connects an approver and returns when it has disconnected. It refuses a Host or
@@ -247,7 +166,10 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.opts.Logger.Debug("WebSocket handshake failed", "error", err, "client", r.RemoteAddr)
 		return
 	}
-	conn := newConnection(socket, who, c.opts.KeepAlive)
+	ctx := context.WithoutCancel(r.Context()) // that of a hijacked connection may end early
+	showing, stopShowing := context.WithCancel(ctx)
+	defer stopShowing()
+	conn := newConnection(socket, who, c.opts.KeepAlive, stopShowing)
 	refusal := c.activate(conn, change)
 	if refusal != "" {
 		conn.refuse(refusal)
@@ -256,7 +178,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.endWait()
 	c.opts.Logger.Info("approver connected", "approver", conn.approver, "client", r.RemoteAddr)
-	c.serve(r.Context(), conn)
+	c.serve(ctx, showing, conn)
 	c.opts.Logger.Info("approver disconnected", "approver", conn.approver, "client", r.RemoteAddr)
 }
 
@@ -317,14 +239,7 @@ func (c *Channel) activate(conn *connection, change int) (refusal string) {
 		refusal = "too many approvers are connected"
 	default:
 		c.conns[conn] = struct{}{}
-		if conn.pending = &c.pending; c.replicas != nil {
-			own := newPendingRequests()
-			conn.pending = &own
-		}
 		conn.notify([]byte(registeredFrame))
-		for _, o := range conn.pending.inOrder() {
-			conn.show(o)
-		}
 		return ""
 	}
 	c.deactivate(conn)
@@ -338,19 +253,15 @@ func (c *Channel) deactivate(conn *connection) {
 	}
 }
 
-// serve reads answers until the connection ends.
-func (c *Channel) serve(ctx context.Context, conn *connection) {
+// serve reads answers until the connection ends. It shows requests until showing ends.
+func (c *Channel) serve(ctx, showing context.Context, conn *connection) {
 	var running sync.WaitGroup
 	defer c.deactivate(conn)
 	defer running.Wait()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx of a hijacked connection may end early
-	defer cancel()
 	defer conn.abort()
 	defer c.connectionEnded(conn)
-	running.Go(func() { conn.write(&c.mu) })
-	if c.replicas != nil {
-		running.Go(func() { c.showAll(ctx, conn) })
-	}
+	running.Go(func() { conn.write(c) })
+	running.Go(func() { c.showAll(showing, conn) })
 	for {
 		frame, err := conn.read()
 		if err != nil {
@@ -384,33 +295,24 @@ func (c *Channel) disconnect(code int, reason string) {
 // remove removes an approver. The lock is held.
 func (c *Channel) remove(conn *connection) {
 	delete(c.conns, conn)
-	switch {
-	case c.replicas != nil:
-		clear(conn.pending.byID)
-	case c.opts.FailOnDisconnect && len(c.conns) == 0:
-		c.pending.fail(disconnected())
-	default:
-		for _, o := range c.pending.byID {
-			delete(o.shown, conn)
+	clear(conn.pending)
+	conn.stopShowing()
+	if c.opts.FailOnDisconnect && len(c.conns) == 0 {
+		for _, w := range c.calls {
+			w.abandon()
 		}
 	}
 }
 
 // receive handles an answer. Any other frame changes nothing.
 func (c *Channel) receive(ctx context.Context, conn *connection, frame []byte) {
-	o, d := c.answered(conn, frame)
-	switch {
-	case o == nil:
-	case c.replicas != nil:
-		c.answerShared(ctx, conn, o, d)
-	default:
-		answer, err := d.answer()
-		o.outcome <- outcome{answer, err}
+	if o, d := c.answered(conn, frame); o != nil {
+		c.answer(ctx, conn, o, d)
 	}
 }
 
-// answered removes and returns the request that a frame answers, and the decision in the frame, and
-// informs the other approvers that the request is shown to. Or it refuses the frame and returns nil.
+// answered removes and returns the request that a frame answers, and the decision in the frame. Or it refuses
+// the frame and returns nil.
 func (c *Channel) answered(conn *connection, frame []byte) (*pendingRequest, *decision) {
 	r, err := readReply(frame)
 	d := &decision{Approved: r.approved && !r.failed, Reason: r.reason, By: conn.approver, Failed: r.failed, Remember: r.remember}
@@ -424,13 +326,12 @@ func (c *Channel) answered(conn *connection, frame []byte) (*pendingRequest, *de
 	if _, connected := c.conns[conn]; !connected {
 		return nil, nil
 	}
-	o := conn.pending.byID[r.id]
-	if o == nil || !o.isShownTo(conn) {
+	o := conn.pending[r.id]
+	if o == nil || !o.shown {
 		c.opts.Logger.Debug("answer to a request that is not pending", "approver", conn.approver)
 		conn.notify(notificationFrame(methodRefused, r.id, errDecided.Error(), nil))
 		return nil, nil
 	}
-	conn.pending.remove(o)
-	o.notify(d, conn)
+	delete(conn.pending, o.id)
 	return o, d
 }

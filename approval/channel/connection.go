@@ -1,10 +1,10 @@
 package channel
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -24,9 +24,18 @@ type connection struct {
 	readDone    chan struct{}   // closed when reading has ended
 
 	// Guarded by the channel's lock.
-	queue   []entry
-	pending *pendingRequests // those that it may answer; those of the channel, unless there is Options.Store
-	unclear []string         // ids of requests that ended with a decision that is not yet known, with Options.Store
+	queue       []entry
+	pending     map[string]*pendingRequest // by id
+	unclear     []string                   // ids of requests that ended with a decision that is not yet known
+	stopShowing context.CancelFunc         // ends what shows requests to the approver
+}
+
+// A pendingRequest is a request without an answer that is shown to one approver. It is guarded by the channel's lock.
+type pendingRequest struct {
+	id    string
+	key   string // of its record
+	frame []byte
+	shown bool // it was sent, and may be answered
 }
 
 // An entry of the queue is a request or a notification.
@@ -40,10 +49,11 @@ type closeFrame struct {
 	reason string
 }
 
-func newConnection(socket *websocket.Conn, who string, every time.Duration) *connection {
+func newConnection(socket *websocket.Conn, who string, every time.Duration, stopShowing context.CancelFunc) *connection {
 	c := &connection{
 		socket: socket, approver: who, keepAlive: wsconn.NewKeepAlive(socket, every, writeTimeout), notifies: socket.Subprotocol() == subprotocol,
 		ready: make(chan struct{}, 1), closeFrames: make(chan closeFrame, 1), readDone: make(chan struct{}),
+		pending: make(map[string]*pendingRequest), stopShowing: stopShowing,
 	}
 	socket.SetReadLimit(MaxFrame)
 	return c
@@ -51,6 +61,19 @@ func newConnection(socket *websocket.Conn, who string, every time.Duration) *con
 
 // show queues a request. The channel's lock is held.
 func (c *connection) show(o *pendingRequest) { c.push(entry{request: o}) }
+
+// withdraw removes a request, informs the approver if it has got the request, and reports whether the request was
+// pending. d is the decision, nil for none. The channel's lock is held.
+func (c *connection) withdraw(o *pendingRequest, d *decision) bool {
+	if c.pending[o.id] != o {
+		return false
+	}
+	delete(c.pending, o.id)
+	if o.shown {
+		c.notify(notificationFrame(methodWithdrawn, o.id, "", d))
+	}
+	return true
+}
 
 // notify queues a notification if the approver accepts them. The channel's lock is held.
 func (c *connection) notify(frame []byte) {
@@ -116,12 +139,12 @@ func (c *connection) readMessage() (kind int, message []byte, err error) {
 }
 
 // write writes queued frames until reading or writing ends, or this side closes.
-func (c *connection) write(mu *sync.Mutex) {
+func (c *connection) write(ch *Channel) {
 	for {
 		var err error
 		select {
 		case <-c.ready:
-			err = c.drain(mu)
+			err = c.drain(ch)
 		case payload := <-c.keepAlive.Pongs():
 			err = c.keepAlive.Pong(payload)
 		case <-c.keepAlive.Pings():
@@ -140,9 +163,9 @@ func (c *connection) write(mu *sync.Mutex) {
 }
 
 // drain writes the queued frames.
-func (c *connection) drain(mu *sync.Mutex) error {
+func (c *connection) drain(ch *Channel) error {
 	for {
-		frame, ok := c.next(mu)
+		frame, ok := c.next(ch)
 		if !ok {
 			return nil
 		}
@@ -154,17 +177,20 @@ func (c *connection) drain(mu *sync.Mutex) error {
 }
 
 // next takes the next frame from the queue. A request that is taken may be answered.
-func (c *connection) next(mu *sync.Mutex) ([]byte, bool) {
-	mu.Lock()
-	defer mu.Unlock()
+func (c *connection) next(ch *Channel) ([]byte, bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	for len(c.queue) > 0 {
 		e := c.queue[0]
 		c.queue = c.queue[1:]
 		switch {
 		case e.request == nil:
 			return e.notification, true
-		case e.request.open:
-			e.request.shown[c], e.request.seen = struct{}{}, true
+		case c.pending[e.request.id] == e.request:
+			e.request.shown = true
+			if w := ch.calls[e.request.id]; w != nil {
+				w.seen = true
+			}
 			return e.request.frame, true
 		}
 	}

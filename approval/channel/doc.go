@@ -31,8 +31,7 @@
 // registered {} first, when requests will be sent to it; withdrawn {"id"}, when an answer is
 // no longer needed; and refused {"id", "reason"}, when an answer was ignored. If another approver
 // has decided, the last two have the members decision ("approved", "rejected" or "failed"), by,
-// decision_reason and remember, as far as they are known. With [Options].Store, a withdrawn
-// without them may come first.
+// decision_reason and remember, as far as they are known. A withdrawn without them may come first.
 //
 // # Guarantees
 //
@@ -41,7 +40,8 @@
 //  3. Each request gets at most one answer, from a connection that it was sent to.
 //  4. An approver must present the token, which is compared in constant time, and an allowed
 //     Host and Origin, because it decides about everything.
-//  5. Frames, queues and waiting approvers are bounded.
+//  5. Frames, queues and waiting approvers are bounded. At most 32 requests with the same target,
+//     arguments and caller are open; further ones fail with approval.TooMany.
 //  6. With [Options].Store, each answer is for one call, whatever replica is killed when. If it is
 //     not known whether the call has got the answer, no call gets it.
 //

@@ -65,9 +65,9 @@ type Options struct {
 	// decided at any other, and the first decision counts. A request that a killed or closed
 	// replica leaves stays open until it expires, and the next call with the same target,
 	// arguments and caller, at any replica, waits for its decision instead of asking again; all
-	// unauthenticated callers count as one. The records contain the arguments and the names of callers. While the store cannot be reached,
-	// requests fail with [approval.Failed]. All replicas must have the same Token. Default none:
-	// the requests are those of this channel. It excludes FailOnDisconnect.
+	// unauthenticated callers count as one. The records contain the arguments and the names of callers. While the
+	// store cannot be reached, requests fail with [approval.Failed]. All replicas must have the same Token. It
+	// excludes FailOnDisconnect. Default a store in memory that only this channel uses.
 	Store store.Store
 	// Name is the name of the channel in Store: 1 to 64 letters, digits, "-" and "_". Channels
 	// with the same store and name are replicas of one. Channels for different persons, such as

@@ -21,14 +21,14 @@ const (
 	cleanUpTimeout = 5 * time.Second
 )
 
-// replicas is the part of a channel that shares open requests with other replicas.
+// requests are the open requests of a channel and its replicas.
 //
 // An open request is a record in the store. Its key is made of the request's subject and a small
 // number. The record has one owner, the call that waits for the decision. The replica at which a
 // person decides adds the decision to the record, and the owner takes it by deleting the record
 // with that revision, so one call gets it. A replica that was killed leaves its records. The next
 // call with the same subject becomes the owner of such a record.
-type replicas struct {
+type requests struct {
 	store   store.Store
 	records state.Records[record]
 	name    string
@@ -98,16 +98,16 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", approval.Errorf(approval.Failed, "%s", text), err)
 }
 
-func (s *replicas) requests() string            { return "approval/requests/" + s.name }
-func (s *replicas) approvers() string           { return "approval/approver/" + s.name }
-func (s *replicas) decisions() string           { return "approval/decided/" + s.name }
-func (s *replicas) ownerOf(owner string) string { return "approval/owner/" + owner }
-func (s *replicas) key(subject string, n int) string {
-	return s.requests() + "/" + subject + "/" + strconv.Itoa(n)
+func (s *requests) prefix() string              { return "approval/requests/" + s.name }
+func (s *requests) approvers() string           { return "approval/approver/" + s.name }
+func (s *requests) decisions() string           { return "approval/decided/" + s.name }
+func (s *requests) ownerOf(owner string) string { return "approval/owner/" + owner }
+func (s *requests) key(subject string, n int) string {
+	return s.prefix() + "/" + subject + "/" + strconv.Itoa(n)
 }
 
 // answersFor subscribes to questions whether this process still does something.
-func (s *replicas) answersFor(ctx context.Context, subject string) (stop func(), err error) {
+func (s *requests) answersFor(ctx context.Context, subject string) (stop func(), err error) {
 	return s.store.Subscribe(ctx, subject, func(ctx context.Context, m store.Message) {
 		if m.Reply != nil {
 			_ = m.Reply(ctx, []byte("yes")) // a request without a reply fails after a timeout
@@ -116,7 +116,7 @@ func (s *replicas) answersFor(ctx context.Context, subject string) (stop func(),
 }
 
 // exists reports whether a process answers for the subject.
-func (s *replicas) exists(ctx context.Context, subject string) (bool, error) {
+func (s *requests) exists(ctx context.Context, subject string) (bool, error) {
 	_, err := s.store.Request(ctx, subject, nil)
 	if errors.Is(err, store.ErrNoResponder) {
 		return false, nil
@@ -137,7 +137,7 @@ var (
 )
 
 // open makes a record for a request, or takes one that an equal call has left.
-func (s *replicas) open(ctx context.Context, own record, subject string) (*claim, error) {
+func (s *requests) open(ctx context.Context, own record, subject string) (*claim, error) {
 	for n := range maxEqual {
 		c, err := s.openAt(ctx, own, s.key(subject, n))
 		if !errors.Is(err, errOwned) {
@@ -148,7 +148,7 @@ func (s *replicas) open(ctx context.Context, own record, subject string) (*claim
 }
 
 // openAt is open for one key. The error is errOwned if another call owns the record with the key.
-func (s *replicas) openAt(ctx context.Context, own record, key string) (*claim, error) {
+func (s *requests) openAt(ctx context.Context, own record, key string) (*claim, error) {
 	if own.overdue() {
 		return nil, approval.Expired
 	}
@@ -179,7 +179,7 @@ func (s *replicas) openAt(ctx context.Context, own record, key string) (*claim, 
 }
 
 // withdraw deletes the record of a call that has ended, unless another call owns it now.
-func (s *replicas) withdraw(ctx context.Context, c *claim) {
+func (s *requests) withdraw(ctx context.Context, c *claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
 	err := s.records.Delete(ctx, c.key, c.Record)
@@ -194,15 +194,33 @@ func (s *replicas) withdraw(ctx context.Context, c *claim) {
 
 // take returns the decision in a change of a record, and deletes the record. It returns nil if
 // there is none yet.
-func (s *replicas) take(ctx context.Context, own *claim, change state.Change[record]) (*decision, error) {
+func (s *requests) take(ctx context.Context, own *claim, change state.Change[record]) (*decision, error) {
 	if change.Precedes(own.Record) {
 		return nil, nil
 	}
+	return s.takeRecord(ctx, own, change.Record)
+}
+
+// takeNow returns the decision about a record, and deletes the record. It returns nil if there is no decision, or if the
+// store fails.
+func (s *requests) takeNow(ctx context.Context, own *claim) *decision {
+	found, err := s.records.Load(ctx, own.key)
+	if err != nil {
+		return nil
+	}
+	d, err := s.takeRecord(ctx, own, found)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+func (s *requests) takeRecord(ctx context.Context, own *claim, found *state.Record[record]) (*decision, error) {
 	lost := approval.Errorf(approval.Lost, "another call has the request")
-	if change.Record == nil || change.Record.Value.Owner != own.Value.Owner {
+	if found == nil || found.Value.Owner != own.Value.Owner {
 		return nil, lost
 	}
-	if own.Record = change.Record; own.Value.Decision == nil {
+	if own.Record = found; own.Value.Decision == nil {
 		return nil, nil
 	}
 	switch err := s.records.Delete(ctx, own.key, own.Record); {
@@ -221,7 +239,7 @@ type change struct {
 }
 
 // watch watches the records with a prefix until end is called.
-func (s *replicas) watch(ctx context.Context, prefix string) (changes <-chan change, end func()) {
+func (s *requests) watch(ctx context.Context, prefix string) (changes <-chan change, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	yielded := make(chan change)
 	var watching sync.WaitGroup
@@ -248,7 +266,7 @@ var errDecided = errors.New("the request is not pending")
 
 // decide writes a decision into the record of a request, and announces it. Only the first decision
 // counts: for any other, the error is errDecided, and earlier is the first one if it is known.
-func (s *replicas) decide(ctx context.Context, o *pendingRequest, d *decision) (earlier *decision, err error) {
+func (s *requests) decide(ctx context.Context, o *pendingRequest, d *decision) (earlier *decision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
 	defer cancel()
 	_, err = s.records.Update(ctx, o.key, func(rec *state.Record[record]) error {
@@ -272,7 +290,7 @@ func (s *replicas) decide(ctx context.Context, o *pendingRequest, d *decision) (
 }
 
 // announce informs the approvers of all replicas. Without it they only see that the request has ended.
-func (s *replicas) announce(ctx context.Context, a announcement) {
+func (s *requests) announce(ctx context.Context, a announcement) {
 	if text, err := json.Marshal(a); err == nil {
 		_ = s.store.Publish(ctx, s.decisions(), text) // it decides nothing
 	}

@@ -37,7 +37,7 @@ func TestEndedRecordOfLiveOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer shared.Close()
-		s := &replicas{shared, state.NewRecords[record](shared, nil), "name"}
+		s := &requests{shared, state.NewRecords[record](shared, nil), "name"}
 		stop, err := s.answersFor(t.Context(), s.ownerOf("A"))
 		if err != nil {
 			t.Fatal(err)

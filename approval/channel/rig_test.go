@@ -1,6 +1,7 @@
 package channel_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 const address = "ws://localhost/approval"
@@ -57,17 +59,39 @@ func start(t *testing.T, opts *channel.Options) *rig {
 	return r
 }
 
-// virtual runs a test with a channel and checks for leaks.
+// virtual runs a test with a channel on each store, and checks for leaks.
 func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		if opts == nil {
-			opts = &channel.Options{}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				own := *cmp.Or(opts, &channel.Options{})
+				if own.Identify != nil {
+					own.Identify = numberedApprovers() // they begin with 0 for each store
+				}
+				shared, closeStore := open(t)
+				defer closeStore()
+				if own.Store = shared; shared != nil && own.FailOnDisconnect {
+					t.Skip("a channel with a store of its own only")
+				}
+				r := start(t, &own)
+				defer r.stop()
+				test(t, r)
+			})
+		})
+	}
+}
+
+// stores are the stores on which channels are tested.
+var stores = map[string]func(t *testing.T) (shared store.Store, closeStore func()){
+	"own": func(*testing.T) (store.Store, func()) { return nil, func() {} },
+	"shared": func(t *testing.T) (store.Store, func()) {
+		memory, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		r := start(t, opts)
-		defer r.stop()
-		test(t, r)
-	})
+		return memory, func() { memory.Close() }
+	},
 }
 
 // An approver is a raw WebSocket client.

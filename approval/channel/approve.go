@@ -28,13 +28,59 @@ const (
 // errOverdue means that a record of an earlier call has expired.
 var errOverdue = errors.New("channel: the request has expired")
 
-// approveShared is Approve for a channel with a store.
-func (c *Channel) approveShared(ctx context.Context, r *approval.Request, frame []byte) (approval.Answer, error) {
-	s := c.replicas
+// A waitingCall is a call of Approve. It is guarded by the channel's lock.
+type waitingCall struct {
+	seen      bool          // an approver of this channel has got the request
+	abandoned chan struct{} // has an element when the last approver has disconnected, with Options.FailOnDisconnect
+}
+
+func (w *waitingCall) abandon() {
+	select {
+	case w.abandoned <- struct{}{}:
+	default:
+	}
+}
+
+// begin adds a call, which must be ended.
+func (c *Channel) begin(id string) (*waitingCall, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, closed()
+	case c.calls[id] != nil:
+		return nil, errPending
+	}
+	c.running.Add(1)
+	w := &waitingCall{abandoned: make(chan struct{}, 1)}
+	c.calls[id] = w
+	return w, nil
+}
+
+func (c *Channel) end(id string) {
+	c.mu.Lock()
+	delete(c.calls, id)
+	c.mu.Unlock()
+	c.running.Done()
+}
+
+// Approve sends a request to the approvers and waits for the answer until ctx ends. [Options] says what happens if no
+// approver is connected or it disconnects. The error is an *approval.Error or the cause of ctx.
+func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.Answer, error) {
+	frame, err := requestFrame(r)
+	if err != nil {
+		return approval.Answer{}, approval.Errorf(approval.Failed, "%v", err)
+	}
+	w, err := c.begin(r.ID)
+	if err != nil {
+		return approval.Answer{}, err
+	}
+	defer c.end(r.ID)
+	s := c.requests
 	own := record{ID: r.ID, Frame: frame, Deadline: r.Deadline, Owner: rand.Text()}
 	stop, err := s.answersFor(ctx, s.ownerOf(own.Owner))
 	if err != nil {
-		return approval.Answer{}, unreachable(err)
+		return approval.Answer{}, orCause(ctx, unreachable(err))
 	}
 	defer stop()
 	for {
@@ -42,11 +88,52 @@ func (c *Channel) approveShared(ctx context.Context, r *approval.Request, frame 
 		if err != nil {
 			return approval.Answer{}, orCause(ctx, err)
 		}
-		answer, err := c.decided(ctx, claim)
+		answer, err := c.decided(ctx, w, claim)
 		if !errors.Is(err, errOverdue) {
 			return answer, err
 		}
 	}
+}
+
+// hasApprover reports whether an approver is connected to any replica.
+func (c *Channel) hasApprover(ctx context.Context) (bool, error) {
+	if c.Connected() {
+		return true, nil
+	}
+	connected, err := c.requests.exists(ctx, c.requests.approvers())
+	if err != nil {
+		return false, orCause(ctx, unreachable(err))
+	}
+	return connected, nil
+}
+
+// isSeen reports whether an approver of this channel has got the request of a call.
+func (c *Channel) isSeen(w *waitingCall) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.seen
+}
+
+// timeoutError returns the error of a call that has not been answered in time.
+func (c *Channel) timeoutError(ctx context.Context, w *waitingCall) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, approval.Expired) || !c.isSeen(w) {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
+	if connected, err := c.hasApprover(ctx); err != nil || connected {
+		return cause
+	}
+	return disconnected()
+}
+
+func notConnected() error {
+	return approval.Errorf(approval.NoApprover, "Approval channel not connected")
+}
+
+func disconnected() error {
+	return approval.Errorf(approval.Lost, "Approval channel disconnected")
 }
 
 // orCause returns the cause of ctx if it has ended, and err otherwise.
@@ -58,26 +145,23 @@ func orCause(ctx context.Context, err error) error {
 }
 
 // decided waits for the decision about a record, and takes it.
-func (c *Channel) decided(ctx context.Context, own *claim) (a approval.Answer, err error) {
-	s := c.replicas
+func (c *Channel) decided(ctx context.Context, w *waitingCall, own *claim) (a approval.Answer, err error) {
+	s := c.requests
 	keep := false // the record stays for the next equal call
 	defer func() {
 		if !keep {
 			s.withdraw(ctx, own)
 		}
 	}()
-	connected, err := s.exists(ctx, s.approvers())
-	switch {
-	case err != nil:
-		return a, orCause(ctx, unreachable(err))
-	case !connected && !own.adopted && c.opts.ReconnectTimeout <= 0:
-		return a, notConnected()
-	}
 	var tooLong <-chan time.Time
-	if !connected && !own.adopted {
+	if !own.adopted && c.opts.ReconnectTimeout > 0 {
 		timer := time.NewTimer(c.opts.ReconnectTimeout)
 		defer timer.Stop()
 		tooLong = timer.C
+	} else if connected, err := c.hasApprover(ctx); err != nil {
+		return a, err
+	} else if !connected && !own.adopted {
+		return a, notConnected()
 	}
 	overdue := time.NewTimer(time.Until(own.Value.Deadline))
 	defer overdue.Stop()
@@ -100,20 +184,29 @@ func (c *Channel) decided(ctx context.Context, own *claim) (a approval.Answer, e
 			keep = true // it is deleted
 			return d.answer()
 		case <-tooLong:
-			if connected, err := s.exists(ctx, s.approvers()); err != nil {
-				return a, orCause(ctx, unreachable(err))
-			} else if !connected {
+			if connected, err := c.hasApprover(ctx); err != nil {
+				return a, err
+			} else if !connected && !c.isSeen(w) {
 				return a, notConnected()
 			}
 		case <-overdue.C:
 			if own.adopted && ctx.Err() == nil {
 				return a, errOverdue
 			} // otherwise ctx ends now
+		case <-w.abandoned:
+			if d := s.takeNow(ctx, own); d != nil { // the approver has answered before it disconnected
+				keep = true
+				return d.answer()
+			}
+			return a, disconnected()
 		case <-c.closing:
 			keep = true
+			if d := s.takeNow(ctx, own); d != nil {
+				return d.answer()
+			}
 			return a, closed()
 		case <-ctx.Done():
-			return a, context.Cause(ctx)
+			return a, c.timeoutError(ctx, w)
 		}
 	}
 }
@@ -150,7 +243,7 @@ func (c *Channel) showAll(ctx context.Context, conn *connection) {
 
 // showUntilError is showAll until the store fails.
 func (c *Channel) showUntilError(ctx context.Context, conn *connection, pause *backoff.Backoff) error {
-	s := c.replicas
+	s := c.requests
 	stop, err := s.answersFor(ctx, s.approvers())
 	if err != nil {
 		return err
@@ -164,10 +257,10 @@ func (c *Channel) showUntilError(ctx context.Context, conn *connection, pause *b
 	shown := make(map[string]*pendingRequest) // by key
 	defer func() {
 		for _, o := range shown {
-			c.withdraw(conn.pending, o)
+			c.withdraw(conn, o)
 		}
 	}()
-	for change, err := range s.records.Watch(ctx, s.requests()) {
+	for change, err := range s.records.Watch(ctx, s.prefix()) {
 		switch {
 		case err != nil && change.Key == "":
 			return err
@@ -190,7 +283,7 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 	}
 	o := shown[change.Key]
 	if o != nil && (!open || o.id != found.ID) {
-		c.withdrawShared(conn, o, &found)
+		c.withdrawChanged(conn, o, &found)
 		delete(shown, change.Key)
 		o = nil
 	}
@@ -206,26 +299,33 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 	if _, connected := c.conns[conn]; !connected {
 		return
 	}
-	o, err := conn.pending.add(found.ID, found.Frame)
-	if err != nil {
-		c.malformed.Log(slog.LevelWarn, "two records have the same request", "error", err)
+	if conn.pending[found.ID] != nil {
+		c.malformed.Log(slog.LevelWarn, "two records have the same request: one is not shown", "approver", conn.approver)
 		return
 	}
-	o.key = change.Key
+	o = &pendingRequest{id: found.ID, key: change.Key, frame: found.Frame}
+	conn.pending[o.id] = o
 	shown[change.Key] = o
 	conn.show(o)
 }
 
-// withdrawShared withdraws a request after its record has changed. It holds the lock throughout, so
+// withdraw withdraws a request without a decision.
+func (c *Channel) withdraw(conn *connection, o *pendingRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.withdraw(o, nil)
+}
+
+// withdrawChanged withdraws a request after its record has changed. It holds the lock throughout, so
 // that showDecision finds the request in pending or in unclear.
-func (c *Channel) withdrawShared(conn *connection, o *pendingRequest, found *record) {
+func (c *Channel) withdrawChanged(conn *connection, o *pendingRequest, found *record) {
 	var d *decision
 	if found.ID == o.id {
 		d = found.Decision
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !conn.pending.withdraw(o, d) || d != nil {
+	if !conn.withdraw(o, d) || d != nil {
 		return
 	}
 	conn.unclear = append(conn.unclear, o.id)
@@ -244,8 +344,8 @@ func (c *Channel) showDecision(conn *connection, message []byte) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if o := conn.pending.byID[a.ID]; o != nil {
-		conn.pending.withdraw(o, a.Decision)
+	if o := conn.pending[a.ID]; o != nil {
+		conn.withdraw(o, a.Decision)
 		return
 	}
 	if i := slices.Index(conn.unclear, a.ID); i >= 0 {
@@ -254,9 +354,9 @@ func (c *Channel) showDecision(conn *connection, message []byte) {
 	}
 }
 
-// answerShared writes the answer of an approver to the store.
-func (c *Channel) answerShared(ctx context.Context, conn *connection, o *pendingRequest, d *decision) {
-	earlier, err := c.replicas.decide(ctx, o, d)
+// answer writes the answer of an approver to the store.
+func (c *Channel) answer(ctx context.Context, conn *connection, o *pendingRequest, d *decision) {
+	earlier, err := c.requests.decide(ctx, o, d)
 	if err == nil {
 		return
 	}
@@ -277,9 +377,8 @@ func (c *Channel) answerShared(ctx context.Context, conn *connection, o *pending
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, connected := c.conns[conn]; connected && conn.pending.byID[o.id] == nil {
-		o.open = true
-		conn.pending.byID[o.id] = o
+	if _, connected := c.conns[conn]; connected && conn.pending[o.id] == nil {
+		conn.pending[o.id] = o
 		conn.show(o)
 	}
 }
