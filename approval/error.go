@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // A Code says why a call was refused. It is an error: errors.Is(err, Rejected) reports whether
@@ -170,6 +171,16 @@ func (p *publicError) Unwrap() error        { return p.code }
 // Errorf returns an error with a code and a text that callers may see, for approvers.
 func Errorf(code Code, format string, args ...any) error {
 	return &publicError{code, fmt.Sprintf(format, args...)}
+}
+
+// StoreError returns the error of a request that cannot be read from a store or written to it, for approvers that have a
+// store: [Failed] with a text that callers may see, and err.
+func StoreError(err error) error {
+	text := "the store of the approvals cannot be reached"
+	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrTooLarge) {
+		text = "the store of the approvals has no room for the request"
+	}
+	return fmt.Errorf("%w: %w", Errorf(Failed, "%s", text), err)
 }
 
 // safely returns the error of fn, or its panic as an error.

@@ -120,7 +120,7 @@ type guard struct {
 	opts     Options
 	grants   *grants
 	key      string // prefix of the keys under which calls store resume tokens
-	shared   bool   // Options.Store is not a store of this guard only
+	shared   bool   // requests of tasks are stored, since other replicas have Options.Store too
 
 	paused     state.Records[pausedGrant]
 	remembered state.Records[rememberedApproval]

@@ -3,7 +3,6 @@ package approval
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/task"
@@ -29,15 +28,6 @@ type pausedGrant struct {
 	Approved bool   `json:"approved,omitempty"`
 }
 
-// unreachable is the error of a call whose state cannot be read or written.
-func unreachable(err error) error {
-	text := "the store of the approvals cannot be reached"
-	if errors.Is(err, store.ErrFull) {
-		text = "the store of the approvals has no room for the request"
-	}
-	return fmt.Errorf("%w: %w", Errorf(Failed, "%s", text), err)
-}
-
 // pausedKey returns the key of the record of a paused grant.
 func (g *guard) pausedKey(id callID) string {
 	return "approval/grant/" + digestOf("dovetail paused grant 2", g.opts.Name, id.call, id.server, id.tool).String()
@@ -52,7 +42,7 @@ func (g *guard) store(ctx context.Context, grant *grant, until time.Time) (resum
 		r.ID, grant.digest, r.Created.UnixMilli(), r.Deadline.UnixMilli(), grant.run, grant.approved,
 	}, until)
 	if err != nil {
-		return resumeToken{}, unreachable(err)
+		return resumeToken{}, StoreError(err)
 	}
 	g.grants.setStored(grant, stored)
 	return resumeToken{r.ID, grant.run, until.UnixMilli()}, nil
@@ -67,7 +57,7 @@ func (g *guard) begin(ctx context.Context, opened *grant) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	for n, grant := range g.grants.paused(opened.request.Caller, time.Now()) {
-		if !g.shared || n == maxChecked { // without replicas, none was continued elsewhere
+		if n == maxChecked {
 			break
 		}
 		_, err := g.paused.Load(ctx, g.pausedKey(grant.id))
@@ -92,7 +82,7 @@ func (g *guard) take(ctx context.Context, request *Request, id callID, key strin
 	case errors.Is(err, store.ErrNotFound):
 		return nil, Spent
 	case err != nil:
-		return nil, unreachable(err)
+		return nil, StoreError(err)
 	}
 	paused := &stored.Value
 	if paused.ID != token.Request || paused.Run != token.Run {
@@ -102,7 +92,7 @@ func (g *guard) take(ctx context.Context, request *Request, id callID, key strin
 	case errors.Is(err, store.ErrConflict):
 		return nil, Spent
 	case err != nil:
-		return nil, unreachable(err)
+		return nil, StoreError(err)
 	}
 	request.ID, request.Created, request.Deadline = paused.ID, atMilli(now, paused.Created), atMilli(now, paused.Deadline)
 	if request.Digest() != paused.Digest {
@@ -146,7 +136,7 @@ func (g *guard) callDone(ctx context.Context, grant *grant) {
 // again and finds the request, or finds that the call has been executed; see claim.
 func (r *run) persist(ctx context.Context) error {
 	g, request := r.guard, r.grant.request
-	if !g.shared || r.call.TaskID() == "" {
+	if !g.shared || r.call.TaskID() == "" { // another replica that continues the task asks again if it cannot find the request
 		return nil
 	}
 	r.call.Store(r.grant.key, resumeToken{request.ID, r.grant.run, request.Deadline.UnixMilli()}.json())
@@ -170,7 +160,7 @@ func (r *run) claim(ctx context.Context) error {
 	case errors.Is(err, store.ErrConflict):
 		return Spent
 	case err != nil:
-		return unreachable(err)
+		return StoreError(err)
 	}
 	g.grants.setStored(r.grant, nil)
 	return nil

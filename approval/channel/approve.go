@@ -80,7 +80,7 @@ func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.An
 	own := record{ID: r.ID, Frame: frame, Deadline: r.Deadline, Owner: rand.Text()}
 	stop, err := s.answersFor(ctx, s.ownerOf(own.Owner))
 	if err != nil {
-		return approval.Answer{}, orCause(ctx, unreachable(err))
+		return approval.Answer{}, orCause(ctx, approval.StoreError(err))
 	}
 	defer stop()
 	for {
@@ -102,7 +102,7 @@ func (c *Channel) hasApprover(ctx context.Context) (bool, error) {
 	}
 	connected, err := c.requests.exists(ctx, c.requests.approvers())
 	if err != nil {
-		return false, orCause(ctx, unreachable(err))
+		return false, orCause(ctx, approval.StoreError(err))
 	}
 	return connected, nil
 }
@@ -172,7 +172,7 @@ func (c *Channel) decided(ctx context.Context, w *waitingCall, own *claim) (a ap
 		case change := <-changes:
 			if change.err != nil {
 				keep = ctx.Err() == nil
-				return a, orCause(ctx, unreachable(change.err))
+				return a, orCause(ctx, approval.StoreError(change.err))
 			}
 			d, err := s.take(ctx, own, change.Change)
 			if err != nil {

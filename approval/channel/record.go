@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -89,15 +88,6 @@ type announcement struct {
 // overdue reports whether the deadline of a record has passed.
 func (r *record) overdue() bool { return !time.Now().Before(r.Deadline) }
 
-// unreachable is the error of a request whose record cannot be read or written.
-func unreachable(err error) error {
-	text := "the store of the approvals cannot be reached"
-	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrTooLarge) {
-		text = "the store of the approvals has no room for the request"
-	}
-	return fmt.Errorf("%w: %w", approval.Errorf(approval.Failed, "%s", text), err)
-}
-
 func (s *requests) prefix() string              { return "approval/requests/" + s.name }
 func (s *requests) approvers() string           { return "approval/approver/" + s.name }
 func (s *requests) decisions() string           { return "approval/decided/" + s.name }
@@ -175,7 +165,7 @@ func (s *requests) openAt(ctx context.Context, own record, key string) (*claim, 
 	if err == nil || errors.Is(err, errPending) || errors.Is(err, errOwned) {
 		return c, err
 	}
-	return nil, unreachable(err)
+	return nil, approval.StoreError(err)
 }
 
 // withdraw deletes the record of a call that has ended, unless another call owns it now.
@@ -227,7 +217,7 @@ func (s *requests) takeRecord(ctx context.Context, own *claim, found *state.Reco
 	case errors.Is(err, store.ErrConflict):
 		return nil, lost
 	case err != nil:
-		return nil, unreachable(err)
+		return nil, approval.StoreError(err)
 	}
 	return own.Value.Decision, nil
 }
