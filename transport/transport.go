@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -33,6 +34,31 @@ type Link struct {
 	// Shared means that the link carries requests of several clients. The principal of each
 	// request is the [Principal] of its context.
 	Shared bool
+	// State keeps the state of the session. It is nil if the session ends with the link.
+	State StateStore
+}
+
+// A StateStore keeps the state of a session, so that another process can continue the session.
+type StateStore interface {
+	// UpdateState changes the stored state, and passes the new one to [SessionHandler.SetState] before it
+	// returns. change gets the stored state. It may be called several times, and must not call SetState or UpdateState.
+	// An error means that the state has not changed; it is that of change, or a *[jsonrpc.Error].
+	UpdateState(ctx context.Context, change func(state json.RawMessage) (json.RawMessage, error)) error
+}
+
+// A SessionHandler is a [jsonrpc.Handler] whose session another process can continue. A handler that wraps
+// another one must pass these methods on; otherwise the session exists only in its process.
+type SessionHandler interface {
+	jsonrpc.Handler
+	// State returns the state of the session, or nil if the client has not opened one.
+	State() json.RawMessage
+	// SetState changes the session to a state, which another process may have stored. It opens the session if it is not
+	// open here. It is not called concurrently. If listening is true, the client receives the messages of
+	// [Link.Peer].
+	SetState(ctx context.Context, state json.RawMessage, listening bool) error
+	// ClientListens is called when the client begins to receive the messages of [Link.Peer]. If missed is true, it
+	// has not received messages before that it expects.
+	ClientListens(ctx context.Context, missed bool)
 }
 
 // A Detacher is the [jsonrpc.Peer] of a call whose client can be disconnected and

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -19,18 +20,20 @@ type legacySession struct {
 	changes changeQueue
 	roots   changeQueue // has one change while the core must be notified of changed roots
 
-	subscribe atomic.Bool // the handshake has declared resources.subscribe
-
 	mu        sync.Mutex
+	declared  declared
 	stopLists func()            // stops the watch of lists
 	watched   map[string]*watch // by URI
+	adopted   time.Time         // when a watch of another process was started here
 	ended     func(error)       // of Core.SessionOpened; may be nil
 }
 
 // A watch is the watch of one resource.
 type watch struct {
-	started chan struct{} // closed when the watch has started or failed to
+	started chan struct{} // closed when the request that starts it has ended
 	stop    func()        // nil until the watch has started
+	wanted  bool          // the state of the session has it
+	failed  bool          // the state of the session has it, but starting it here has failed
 }
 
 const emptyObject = "{}"
@@ -54,7 +57,7 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 	}
 	switch req.Method {
 	case mcp.MethodSetLevel:
-		return b.legacy.setLevel(req, reply)
+		return b.setLevel(req, reply)
 	case mcp.MethodResourcesSubscribe:
 		return b.subscribe(ctx, req, caller, reply)
 	case mcp.MethodResourcesUnsubscribe:
@@ -110,7 +113,6 @@ func (b *binding) endSession(ctx context.Context, from jsonrpc.Peer) {
 		conn.CancelOthers(ctx, errNewSession)
 	}
 	b.legacy.end()
-	b.legacy.subscribe.Store(false)
 	stop := b.legacy.forgetWatches()
 	b.link.Go(func(context.Context) { stop() })
 }
@@ -141,19 +143,34 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if err != nil {
 		return err
 	}
-	if resources := description.Capabilities.Resources; resources != nil {
-		b.legacy.subscribe.Store(resources.Subscribe)
-	}
-	if err := b.watchLists(req, caller, &description.Capabilities); err != nil {
+	if err := b.open(req, caller, declaredBy(&description.Capabilities)); err != nil {
 		return ErrorFor(version, err)
 	}
-	b.begin(caller)
 	return b.server.writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    capabilitiesFor(version, description.Capabilities),
 		ServerInfo:      implementationFor(version, description.Info),
 		Instructions:    description.Instructions,
 	}, reply)
+}
+
+// open begins a session: it reports changes of lists, and notifies the core. It starts before the handshake is answered, so
+// that the client misses no change.
+func (b *binding) open(req *jsonrpc.Request, caller *mcp.Caller, reports declared) error {
+	filter := mcp.SubscriptionFilter{ToolsListChanged: reports.Tools, PromptsListChanged: reports.Prompts, ResourcesListChanged: reports.Resources}
+	call := mcp.NewCall(req, caller, nil)
+	_, stop, err := b.server.core.Watch(b.link.Input, &call, filter, b.changed)
+	if err != nil {
+		return err
+	}
+	b.legacy.mu.Lock()
+	b.legacy.declared, b.legacy.stopLists = reports, stop
+	b.legacy.mu.Unlock()
+	if b.link.Input.Err() != nil { // the link may have ended before stopLists was set
+		b.legacy.unwatchAll()
+	}
+	b.begin(caller)
+	return nil
 }
 
 // begin notifies the core of a session.
@@ -179,24 +196,6 @@ func (l *legacySession) end() {
 	if ended != nil {
 		ended(nil)
 	}
-}
-
-// watchLists notifies a session of changes of lists. It starts before the handshake is
-// answered, so that the client misses no change.
-func (b *binding) watchLists(req *jsonrpc.Request, caller *mcp.Caller, has *mcp.ServerCapabilities) error {
-	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
-	call := mcp.NewCall(req, caller, nil)
-	_, stop, err := b.server.core.Watch(b.link.Input, &call, accepted(all, has), b.changed)
-	if err != nil {
-		return err
-	}
-	b.legacy.mu.Lock()
-	b.legacy.stopLists = stop
-	b.legacy.mu.Unlock()
-	if b.link.Input.Err() != nil { // the link may have ended before stopLists was set
-		b.legacy.unwatchAll()
-	}
-	return nil
 }
 
 // HandleClose ends the session and stops what it watches.
@@ -243,14 +242,14 @@ func (b *binding) rootsChanged() {
 	})
 }
 
-func (l *legacySession) setLevel(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (b *binding) setLevel(req *jsonrpc.Request, reply *jsonrpc.Reply) error {
 	var level mcp.LoggingLevel
 	if err := json.Unmarshal(req.Member("level"), &level); err != nil || !level.Valid() {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "level must be one of debug, info, notice, warning, error, critical, alert, emergency"}
 	}
-	caller := *l.caller.Load()
-	caller.LogLevel = level
-	l.caller.Store(&caller)
+	if err := b.update(func(st *sessionState) { st.Level = level }); err != nil {
+		return err
+	}
 	return reply.Write(emptyResult)
 }
 
@@ -262,13 +261,36 @@ func (b *binding) subscribe(ctx context.Context, req *jsonrpc.Request, caller *m
 		return err
 	}
 	w, err := b.legacy.reserve(ctx, uri)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case w == nil:
-		return reply.Write(emptyResult)
 	}
-	defer close(w.started)
+	if w == nil { // it is watched here, and the client may have unsubscribed at another process
+		err = b.update(func(st *sessionState) { st.subscribe(uri) })
+	} else {
+		err = b.startWatch(ctx, req, caller, uri, w)
+	}
+	if err != nil {
+		return err
+	}
+	return reply.Write(emptyResult)
+}
+
+// startWatch starts a watch that was reserved, and adds it to the state of the session.
+func (b *binding) startWatch(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller, uri string, w *watch) error {
+	stop, err := b.watchResource(ctx, req, caller, uri)
+	if err == nil {
+		err = b.update(func(st *sessionState) {
+			if b.legacy.watched[uri] == w { // else another request has unsubscribed
+				st.subscribe(uri)
+			}
+		})
+	}
+	b.started(uri, w, stop)
+	return err
+}
+
+// watchResource watches a resource that exists for the caller.
+func (b *binding) watchResource(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller, uri string) (stop func(), err error) {
 	call := mcp.NewCall(req, caller, nil)
 	accepted, stop, err := b.server.core.Watch(ctx, &call, mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, b.changed)
 	if err == nil && len(accepted.ResourceSubscriptions) == 0 {
@@ -276,14 +298,9 @@ func (b *binding) subscribe(ctx context.Context, req *jsonrpc.Request, caller *m
 		err = mcp.ResourceNotFound(uri)
 	}
 	if err != nil {
-		b.legacy.remove(uri, w)
-		return ErrorFor(caller.Version, err)
+		return nil, ErrorFor(caller.Version, err)
 	}
-	if !b.legacy.start(uri, w, stop) || b.link.Input.Err() != nil { // a watch that starts after the end of the session would not be stopped
-		b.legacy.remove(uri, w)
-		stop()
-	}
-	return reply.Write(emptyResult)
+	return stop, nil
 }
 
 // subscribable returns the URI of a request to subscribe or to unsubscribe. The method exists
@@ -293,7 +310,10 @@ func (b *binding) subscribable(req *jsonrpc.Request) (uri string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if has := description.Capabilities.Resources; !b.legacy.subscribe.Load() && (has == nil || !has.Subscribe) {
+	b.legacy.mu.Lock()
+	has := b.legacy.declared.Subscribe
+	b.legacy.mu.Unlock()
+	if !has && !declaredBy(&description.Capabilities).Subscribe {
 		return "", methodNotFound(req.Method)
 	}
 	return uriOf(req)
@@ -304,8 +324,11 @@ func (b *binding) subscribable(req *jsonrpc.Request) (uri string, err error) {
 func (l *legacySession) reserve(ctx context.Context, uri string) (*watch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.watched[uri] != nil {
+	for {
 		w := l.watched[uri]
+		if w == nil || w.failed {
+			break
+		}
 		if w.stop != nil {
 			return nil, nil
 		}
@@ -322,30 +345,35 @@ func (l *legacySession) reserve(ctx context.Context, uri string) (*watch, error)
 	if len(l.watched) >= MaxSubscribed {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched", MaxSubscribed)}
 	}
+	return l.addWatch(uri), nil
+}
+
+// addWatch adds a watch that has not started. l.mu is held.
+func (l *legacySession) addWatch(uri string) *watch {
 	if l.watched == nil {
 		l.watched = make(map[string]*watch)
 	}
 	w := &watch{started: make(chan struct{})}
 	l.watched[uri] = w
-	return w, nil
+	return w
 }
 
-// start records how to stop a watch. It returns false if the watch was removed in the meantime.
-func (l *legacySession) start(uri string, w *watch, stop func()) bool {
+// started ends the start of a watch. stop is nil if it has failed. A watch that the state of the session does not have is
+// stopped, and so is one that starts after the end of the session.
+func (b *binding) started(uri string, w *watch, stop func()) {
+	l := &b.legacy
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watched[uri] != w {
-		return false
-	}
-	w.stop = stop
-	return true
-}
-
-func (l *legacySession) remove(uri string, w *watch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watched[uri] == w {
+	has := l.watched[uri] == w
+	keep := has && w.wanted && b.link.Input.Err() == nil
+	if keep {
+		w.stop, w.failed = stop, stop == nil
+	} else if has {
 		delete(l.watched, uri)
+	}
+	close(w.started)
+	l.mu.Unlock()
+	if !keep && stop != nil {
+		stop()
 	}
 }
 
@@ -355,11 +383,12 @@ func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error 
 		return err
 	}
 	b.legacy.mu.Lock()
-	w := b.legacy.watched[uri]
-	delete(b.legacy.watched, uri)
+	if w := b.legacy.watched[uri]; w != nil && w.stop == nil { // the request that starts it then stops it
+		delete(b.legacy.watched, uri)
+	}
 	b.legacy.mu.Unlock()
-	if w != nil && w.stop != nil {
-		w.stop()
+	if err := b.update(func(st *sessionState) { st.unsubscribe(uri) }); err != nil {
+		return err
 	}
 	return reply.Write(emptyResult)
 }

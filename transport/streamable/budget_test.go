@@ -438,3 +438,36 @@ func (w *reconnectingClient) reconnect(steps int) {
 		w.Errorf("got %d messages, want %d", len(got), steps+1)
 	}
 }
+
+// An idle session costs little memory, as an endpoint may have many.
+func TestIdleSessionBudget(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	const sessions, most = 5000, 2700
+	endpoint := streamable.Handler(newServer(), &streamable.Options{Logger: quiet})
+	defer endpoint.Close()
+	request := repeater(t, endpoint, http.Header{}, initialize(mcp.Version20251125))
+	inUse := func() int64 {
+		runtime.GC()
+		runtime.GC() // what pools keep outlives the first
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	open := func(n int) {
+		for range n {
+			if w := request(); w.status != http.StatusOK {
+				t.Fatalf("status %d", w.status)
+			}
+		}
+	}
+	open(100)
+	before := inUse()
+	open(sessions)
+	got := (inUse() - before) / sessions
+	t.Logf("an idle session takes %d bytes", got)
+	if got > most {
+		t.Errorf("an idle session takes %d bytes, want at most %d", got, most)
+	}
+}

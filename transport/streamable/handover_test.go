@@ -330,13 +330,13 @@ func TestSubscriptionsAtTwoReplicas(t *testing.T) {
 			shared := newStore(t)
 			other := serve(t, sharing{newBookServer(), shared}, &streamable.Options{Logger: quiet})
 			slow := slowStore{shared, new(atomic.Bool), make(chan struct{}), make(chan struct{})}
-			served := make(chan struct{})
+			arrived := make(chan struct{})
 			srv := newBookServer()
 			opts := &streamable.Options{Logger: quiet}
 			opts.Conn.Trace = func(sent bool, frame []byte) {
-				var reply struct{ ID json.RawMessage }
-				if sent && json.Unmarshal(frame, &reply) == nil && string(reply.ID) == "1" {
-					close(served)
+				var request struct{ ID json.RawMessage }
+				if !sent && json.Unmarshal(frame, &request) == nil && string(request.ID) == "1" {
+					close(arrived)
 				}
 			}
 			r := serve(t, sharing{srv, slow}, opts)
@@ -357,7 +357,7 @@ func TestSubscriptionsAtTwoReplicas(t *testing.T) {
 				defer close(done)
 				here.post(subscriptionRequest(c.here, 1)).is(http.StatusOK, `"result":{}`)
 			}()
-			await(t, served, "the reply")
+			await(t, arrived, "the request")
 			slow.proceed <- struct{}{}
 			await(t, done, "the response")
 			updates := func() (books []string) {

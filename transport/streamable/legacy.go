@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -41,9 +42,6 @@ func (e *Endpoint) legacy(w http.ResponseWriter, r *http.Request, accepts accept
 		return
 	}
 	st := &stream{session: s, charge: charge, call: req.ID}
-	if changesRecord(req) {
-		st.addChange(req)
-	}
 	s.serve(w, r, accepts, st, func() { s.conn.ReceiveMessage(r.Context(), st, st, msg) })
 }
 
@@ -81,9 +79,6 @@ func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts accepte
 		if _, err := e.replicas.forward(r.Context(), s, msg); err != nil {
 			e.refuseForwarding(w, err)
 			return
-		}
-		if req, ok := msg.(*jsonrpc.Request); ok && changesRecord(req) {
-			st.addChange(req)
 		}
 	}
 	if !calls {
@@ -134,23 +129,20 @@ func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts ac
 		s.close()
 	}
 	var reply jsonrpc.Reply
-	var opened *record
 	err := jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply)
 	if err == nil {
-		opened, err = negotiated(principal, req, reply.Buf)
+		s.version, err = negotiated(reply.Buf)
 	}
 	if err != nil {
 		abandon()
 		refuseCall(w, http.StatusOK, req, asError(err))
 		return
 	}
-	s.version = opened.Handshake.ProtocolVersion
-	if s.applied, err = e.sessions.create(r.Context(), s.id, opened); err != nil {
+	if err := s.create(r.Context()); err != nil {
 		abandon()
 		e.refuseUnstored(w, err)
 		return
 	}
-	s.applied.Value.Handshake = nil // it is in the store
 	if !e.sessions.add(s, min(openingTTL, e.opts.Limits.SessionTTL)) {
 		abandon()
 		httpguard.RefuseBusy(w, errShuttingDown.Error())
@@ -161,17 +153,21 @@ func (e *Endpoint) initialize(w http.ResponseWriter, r *http.Request, accepts ac
 	x.finish(http.StatusOK, reply.Buf)
 }
 
-// negotiated returns the record of a session from the handshake and the answer to it.
-func negotiated(principal string, handshake *jsonrpc.Request, answer []byte) (*record, error) {
+// negotiated returns the version of a session from the answer to the handshake.
+func negotiated(answer []byte) (mcp.Version, error) {
 	msg, err := jsonrpc.Decode(answer)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	resp, ok := msg.(*jsonrpc.Response)
 	if !ok || resp.Error != nil {
-		return nil, errors.New("the answer to initialize is no result")
+		return "", errors.New("the answer to initialize is no result")
 	}
-	return newRecord(principal, handshake, resp)
+	version := resp.Member("protocolVersion")
+	if jsonscan.KindOf(version) != jsonscan.String {
+		return "", errors.New("the result of initialize has no protocolVersion")
+	}
+	return mcp.Version(jsonscan.Unquote(version)), nil
 }
 
 // enter returns the session of a request, or answers the request and returns nil. The
@@ -246,11 +242,7 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 		if err := e.replicas.publish(r.Context(), notice{Session: s.id, Listening: true, Stream: s.unsolicitedName()}, nil); err != nil && r.Context().Err() == nil {
 			e.opts.Logger.Warn("streamable: other replicas were not notified of a stream", "error", err)
 		}
-		if len(ids) == 1 { // it could not be resumed
-			s.announceChanges(r.Context())
-		} else if s.adoptedLately() {
-			s.announceUpdates(r.Context())
-		}
+		s.clientListens(r.Context(), len(ids) == 1) // it could not be resumed
 		c.wait(r.Context(), s)
 	}
 }

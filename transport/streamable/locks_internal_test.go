@@ -3,18 +3,17 @@ package streamable
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -145,51 +144,58 @@ func (s *countingStore) Create(ctx context.Context, key string, value []byte, tt
 	return s.Store.Create(ctx, key, value, ttl)
 }
 
-// A subscriber is a server that only knows which resources its session has subscribed to.
-type subscriber struct {
+// A stateful is a server whose sessions have a state and nothing else.
+type stateful struct {
 	shared store.Store
 	mu     sync.Mutex
-	to     map[string]bool
+	state  json.RawMessage
 }
 
-func (s *subscriber) Store() store.Store { return s.shared }
+func (s *stateful) Store() store.Store { return s.shared }
 
-func (s *subscriber) Bind(transport.Link) jsonrpc.Handler { return s }
+func (s *stateful) Bind(transport.Link) jsonrpc.Handler { return s }
 
-func (s *subscriber) Handle(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+func (s *stateful) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return errors.New("no calls")
+}
+
+func (s *stateful) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
+
+func (s *stateful) State() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+func (s *stateful) SetState(_ context.Context, state json.RawMessage, _ bool) error {
 	<-time.After(time.Duration(rand.IntN(200)) * time.Microsecond) // other goroutines run in between
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch uri := jsonscan.Unquote(req.Member("uri")); req.Method {
-	case mcp.MethodResourcesSubscribe:
-		s.to[uri] = true
-	case mcp.MethodResourcesUnsubscribe:
-		delete(s.to, uri)
-	}
-	return reply.Write(jsonrpc.Raw("{}"))
+	s.state = state
+	return nil
 }
 
-func (s *subscriber) HandleNotification(jsonrpc.Peer, *jsonrpc.Request) {}
+func (s *stateful) ClientListens(context.Context, bool) {}
 
-// While a session is changed at two replicas and read again at both, each replica applies the changes in the order of the
-// record: in the end, both have the subscriptions of the record.
+// While the state of a session is changed at two replicas and read again at both, no change is lost, and each replica
+// gets the states in the order of the record: in the end, both have that of the record.
 func TestSessionIsChangedConcurrently(t *testing.T) {
 	memory, err := store.NewMemory(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	servers := [2]*subscriber{{shared: memory, to: map[string]bool{}}, {shared: memory, to: map[string]bool{}}}
+	servers := [2]*stateful{{shared: memory, state: json.RawMessage("0")}, {shared: memory}}
 	var sessions [2]*session
 	for i, server := range servers {
 		e := Handler(server, nil)
 		defer e.Close()
 		s := newSession(e, "")
-		s.id = "session"
+		s.id, s.version = "session", mcp.Version20251125
 		if i == 0 {
-			s.applied, err = e.sessions.create(t.Context(), s.id, &record{Handshake: &mcp.InitializeParams{}})
+			err = s.create(t.Context())
 		} else {
-			s.applied, err = e.sessions.load(t.Context(), s.id)
+			err = s.reload(t.Context())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -197,20 +203,13 @@ func TestSessionIsChangedConcurrently(t *testing.T) {
 		sessions[i] = s
 		defer s.close()
 	}
+	add := func(state json.RawMessage) (json.RawMessage, error) {
+		n, err := strconv.Atoi(string(state))
+		return strconv.AppendInt(nil, int64(n)+1, 10), err
+	}
 	change := func(i int) func(int) {
-		return func(round int) {
-			s, method := sessions[i], mcp.MethodResourcesSubscribe
-			if round%2 == 1 {
-				method = mcp.MethodResourcesUnsubscribe
-			}
-			req, err := jsonrpc.NewRequest(jsonrpc.IntID(1), method, fmt.Appendf(nil, `{"uri":"a:%d"}`, i))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			repeated := s.repeatCount()
-			s.repeat(t.Context(), []*jsonrpc.Request{req}) // as the client's call
-			if err := s.save(t.Context(), []*jsonrpc.Request{req}, repeated); err != nil {
+		return func(int) {
+			if err := sessions[i].UpdateState(t.Context(), add); err != nil {
 				t.Error(err)
 			}
 		}
@@ -222,13 +221,15 @@ func TestSessionIsChangedConcurrently(t *testing.T) {
 			}
 		}
 	}
+	want := 0
 	for episode := range 300 { // a later change would hide that an earlier one was applied too late
-		racetest.Together(2+episode%2, change(0), change(1), reload(0), reload(0), reload(1), reload(1))
+		rounds := 2 + episode%2
+		racetest.Together(rounds, change(0), change(1), reload(0), reload(0), reload(1), reload(1))
+		want += 2 * rounds
 		for i, server := range servers {
 			reload(i)(0)
-			got, want := slices.Sorted(maps.Keys(server.to)), slices.Sorted(slices.Values(sessions[i].applied.Value.Resources))
-			if !slices.Equal(got, want) {
-				t.Fatalf("episode %d: replica %d has subscribed to %q, the record has %q", episode, i+1, got, want)
+			if got := string(server.State()); got != strconv.Itoa(want) {
+				t.Fatalf("episode %d: replica %d has the state %s after %d changes", episode, i+1, got, want)
 			}
 		}
 	}

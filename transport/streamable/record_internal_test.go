@@ -18,10 +18,7 @@ func TestFormatOfRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.Marshal(record{
-		Principal: []byte("hash"), Lists: []string{"tools"}, Level: "debug", Resources: []string{"a:b"},
-		Handshake: &mcp.InitializeParams{ProtocolVersion: mcp.Version20251125, ClientInfo: mcp.Implementation{Name: "client", Version: "1"}},
-	})
+	got, err := json.Marshal(record{Principal: []byte("hash"), Version: mcp.Version20251125, State: json.RawMessage(`{"level":"debug"}`)})
 	if err != nil || !bytes.Equal(got, bytes.TrimSpace(golden)) {
 		t.Errorf("wrote %s, want %s; %v", got, golden, err)
 	}
@@ -36,9 +33,9 @@ func TestSessionSurvivesSleep(t *testing.T) {
 	defer memory.Close()
 	for shared, ends := range map[bool]bool{false: false, true: true} {
 		sessions := &sessions{opts: &Options{}, store: memory, records: state.NewRecords[record](memory, nil), shared: shared}
-		stored, err := sessions.create(t.Context(), fmt.Sprint("session-", shared), &record{Handshake: &mcp.InitializeParams{}})
-		if err != nil || stored.Until.IsZero() == ends {
-			t.Errorf("with replicas: %t: the record ends at %v; %v", shared, stored.Until, err)
+		s := &session{endpoint: &Endpoint{sessions: sessions}, id: fmt.Sprint("session-", shared)}
+		if err := s.create(t.Context()); err != nil || s.applied.Until.IsZero() == ends {
+			t.Errorf("with replicas: %t: the record ends at %v; %v", shared, s.applied.Until, err)
 		}
 	}
 }

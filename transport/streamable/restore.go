@@ -3,9 +3,6 @@ package streamable
 import (
 	"context"
 	"errors"
-
-	"github.com/dovetail-go/dovetail/internal/state"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
 // session returns the session with an id and enters it. It restores a session that is not open in
@@ -39,7 +36,7 @@ func (e *Endpoint) restore(ctx context.Context, id, principal string) error {
 	switch {
 	case err != nil:
 		return err
-	case !stored.Value.belongsTo(principal):
+	case !stored.Value.belongsTo(principal), stored.Value.State == nil: // without a state, it exists only where it was opened
 		return errNoSession
 	case e.sessions.local(id) != nil:
 		return nil
@@ -51,17 +48,8 @@ func (e *Endpoint) restore(ctx context.Context, id, principal string) error {
 		return busyError{err}
 	}
 	s := newSession(e, principal)
-	r := &stored.Value
-	s.id, s.version = id, r.Handshake.ProtocolVersion
-	s.applied = &state.Record[record]{Value: record{Principal: r.Principal, Lists: r.Lists}}
-	handshake, err := r.handshake()
-	if err == nil {
-		err = s.handler.Handle(ctx, s.unsolicited, handshake, &jsonrpc.Reply{})
-	}
-	if err == nil {
-		err = s.adopt(ctx, stored)
-	}
-	if err == nil && !e.sessions.add(s, e.opts.Limits.SessionTTL) {
+	s.id, s.version = id, stored.Value.Version
+	if err = s.apply(ctx, stored); err == nil && !e.sessions.add(s, e.opts.Limits.SessionTTL) {
 		err = busyError{errShuttingDown}
 	}
 	if err != nil {

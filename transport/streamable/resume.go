@@ -3,15 +3,12 @@ package streamable
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/httpguard"
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
-	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -314,47 +311,9 @@ func (s *session) takeOver(ctx context.Context, c *response, name string, after 
 		return err
 	}
 	if asked.State != streamOpen {
-		s.announceChanges(ctx)
+		s.clientListens(ctx, true)
 	}
 	return nil
-}
-
-// announceChanges notifies the client of everything that may have changed while no replica had its
-// stream.
-func (s *session) announceChanges(ctx context.Context) {
-	s.mu.Lock()
-	r := &s.applied.Value
-	s.mu.Unlock()
-	for _, list := range r.Lists {
-		_ = s.unsolicited.Notify(ctx, "notifications/"+list+"/list_changed", nil) // a client that has disconnected may resume again
-	}
-	s.announceUpdates(ctx)
-}
-
-// announceUpdates notifies the client of all resources that it has subscribed to.
-func (s *session) announceUpdates(ctx context.Context) {
-	s.mu.Lock()
-	r := &s.applied.Value
-	s.mu.Unlock()
-	for _, uri := range r.Resources {
-		s.notifyUpdated(ctx, uri)
-	}
-}
-
-// adoptedLately reports whether a subscription of another replica has had effect here so lately that a
-// change before may have been faster than the client's request to listen.
-func (s *session) adoptedLately() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Since(s.adopted) < maxDropTime
-}
-
-// notifyUpdated tells the client that a resource may have changed, if it listens at this replica.
-func (s *session) notifyUpdated(ctx context.Context, uri string) {
-	if s.unsolicitedName() == "" {
-		return
-	}
-	_ = s.unsolicited.Notify(ctx, mcp.NotificationResourceUpdated, mcp.Raw(fmt.Sprintf(`{"uri":%s}`, jsonscan.Quote(uri))))
 }
 
 // movedTo returns the name of the stream that continues the one with these last entries, or "".

@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // A session is what a handshake opens: a handler and everything that runs for it in this replica.
@@ -27,13 +29,11 @@ type session struct {
 	conn        *jsonrpc.Conn
 	unsolicited *stream
 
-	applyMu sync.Mutex  // held while the record or what follows from it changes
-	stale   atomic.Bool // another replica has changed the record, and it will be reloaded
+	applyMu sync.Mutex            // held while the record or what follows from it changes
+	applied *state.Record[record] // without its value
+	stale   atomic.Bool           // another replica has changed the record, and it will be reloaded
 
 	mu        sync.Mutex
-	applied   *state.Record[record]
-	repeated  int                  // how often calls that another replica has served were repeated here
-	adopted   time.Time            // when a subscription of another replica had effect here
 	streams   []*stream            // those that a client can resume
 	followers map[string]*follower // by stream
 
@@ -55,7 +55,7 @@ func newSession(e *Endpoint, principal string) *session {
 	}
 	s.conn = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
-		s.handler = e.server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal})
+		s.handler = e.server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal, State: s})
 		return s.handler
 	}, &conn)
 	return s
@@ -156,73 +156,25 @@ func (s *session) findStream(name string) *stream {
 	return nil
 }
 
-// adopt repeats the calls that have led to a record, unless a newer one has been applied. done are
-// those that this replica has served itself and that still have effect. The caller holds s.applyMu.
-func (s *session) adopt(ctx context.Context, next *state.Record[record], done ...*jsonrpc.Request) error {
-	s.mu.Lock()
-	known := s.applied
-	s.mu.Unlock()
-	if !known.Precedes(next) {
+// apply passes a record to the handler, unless a newer one has been applied. s.applyMu is held.
+func (s *session) apply(ctx context.Context, stored *state.Record[record]) error {
+	if s.applied != nil && !s.applied.Precedes(stored) {
 		return nil
 	}
-	before, r := known.Value, &next.Value
-	for _, req := range done {
-		before.update(req)
+	if h, ok := s.handler.(transport.SessionHandler); ok {
+		if err := h.SetState(ctx, stored.Value.State, s.unsolicitedName() != ""); err != nil {
+			return err
+		}
 	}
-	requests, err := r.requestsFrom(&before)
-	if err != nil {
-		return err
-	}
-	s.repeat(ctx, requests)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	subscribed := slices.DeleteFunc(slices.Clone(r.Resources), func(uri string) bool { return slices.Contains(before.Resources, uri) })
-	s.mu.Lock()
-	next.Value.Handshake = nil // it does not change
-	s.applied = next
-	if len(requests) > 0 {
-		s.repeated++
-	}
-	if len(subscribed) > 0 {
-		s.adopted = time.Now()
-	}
-	s.mu.Unlock()
-	// A change between the subscription at another replica and now has not been reported here. If the
-	// client does not listen here, it is notified when it begins to.
-	for _, uri := range subscribed {
-		s.notifyUpdated(ctx, uri)
-	}
+	s.applied = stored
+	s.applied.Value = record{} // the handler has it
 	return nil
 }
 
-// repeatCount returns how often calls that another replica has served were repeated here.
-func (s *session) repeatCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.repeated
-}
-
-// repeat serves calls without a client. Their errors are ignored: a resource may have gone, which its
-// subscriber need not know.
-func (s *session) repeat(ctx context.Context, requests []*jsonrpc.Request) {
-	for _, req := range requests {
-		var reply jsonrpc.Reply
-		_ = jsonrpc.Answer(ctx, s.handler, s.unsolicited, req, &reply)
-	}
-}
-
-// undo reverses calls that have succeeded here and could not be stored. s.applyMu is held.
-func (s *session) undo(calls []*jsonrpc.Request) {
-	s.mu.Lock()
-	before := s.applied.Value
-	s.mu.Unlock()
-	changed := before
-	for _, req := range calls {
-		changed.update(req)
-	}
-	if requests, err := before.requestsFrom(&changed); err == nil {
-		s.repeat(s.conn.Input(), requests)
+// clientListens tells the handler that the client listens at this replica.
+func (s *session) clientListens(ctx context.Context, missed bool) {
+	if h, ok := s.handler.(transport.SessionHandler); ok {
+		h.ClientListens(ctx, missed)
 	}
 }
 
@@ -243,32 +195,41 @@ func (s *session) reloadRecord(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.adopt(ctx, stored)
+	return s.apply(ctx, stored)
 }
 
 // refresh begins the time to live of the record again, and applies what other replicas have changed.
-func (s *session) refresh(ctx context.Context) error { return s.save(ctx, nil, 0) }
+func (s *session) refresh(ctx context.Context) error {
+	return s.save(ctx, func(state json.RawMessage) (json.RawMessage, error) { return state, nil })
+}
 
-// save adds calls that have succeeded here to the record, for other replicas. If that fails, it
-// reverses them. repeated is the repeatCount before the calls.
-func (s *session) save(ctx context.Context, calls []*jsonrpc.Request, repeated int) error {
+// UpdateState implements [transport.StateStore].
+func (s *session) UpdateState(ctx context.Context, change func(json.RawMessage) (json.RawMessage, error)) error {
+	err := s.save(ctx, change)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrTooLarge):
+		return errTooMuchState
+	}
+	s.endpoint.opts.Logger.Error("streamable: storing a change of a session failed", "error", err)
+	return errNotStored
+}
+
+var (
+	errNotStored    = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the change could not be stored; try again later"}
+	errTooMuchState = &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the subscriptions of the session are too large together: unsubscribe from some"}
+)
+
+// save changes the state in the record, and applies it with what other replicas have changed.
+func (s *session) save(ctx context.Context, change func(json.RawMessage) (json.RawMessage, error)) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
-	stored, changed, err := s.endpoint.sessions.update(ctx, s.id, func(r *record) (changed bool) {
-		for _, req := range calls {
-			changed = r.update(req) || changed
-		}
-		return changed
-	})
-	if err != nil {
-		s.undo(calls)
-		return err
+	stored, changed, err := s.endpoint.sessions.update(ctx, s.id, change)
+	if err == nil {
+		err = s.apply(ctx, stored)
 	}
-	done := calls
-	if s.repeatCount() != repeated { // an earlier call at another replica may have been repeated after these
-		done = nil
-	}
-	if err := s.adopt(ctx, stored, done...); err != nil || !changed {
+	if err != nil || !changed {
 		return err
 	}
 	if err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil); err != nil { // they apply the record when they refresh it

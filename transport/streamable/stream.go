@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -25,10 +24,8 @@ import (
 type stream struct {
 	jsonrpc.Peer // sends by Write
 	session      *session
-	charge       *bufpool.Charge    // of the message that opened the stream
-	call         jsonrpc.ID         // zero for a batch, and for unsolicited messages
-	changes      []*jsonrpc.Request // of the calls, those that change the record of the session
-	repeated     int                // the repeatCount of the session before the first of them
+	charge       *bufpool.Charge // of the message that opened the stream
+	call         jsonrpc.ID      // zero for a batch, and for unsolicited messages
 
 	mu       sync.Mutex
 	response *response // nil while the client is disconnected
@@ -96,9 +93,6 @@ func isCall(msg []byte) bool {
 
 // Reply sends the last message of a stream: as JSON if no other message preceded it.
 func (st *stream) Reply(msg []byte) {
-	if msg != nil && len(st.changes) > 0 {
-		msg = st.saveChanges(msg)
-	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	defer st.session.endpoint.sessions.endCall(st.session)
@@ -114,61 +108,6 @@ func (st *stream) Reply(msg []byte) {
 	st.done = true
 	st.session.removeStream(st)
 	st.endResponse()
-}
-
-// addChange adds a call that changes the record of the session, before it is received.
-func (st *stream) addChange(req *jsonrpc.Request) {
-	if len(st.changes) == 0 {
-		st.repeated = st.session.repeatCount()
-	}
-	st.changes = append(st.changes, req)
-}
-
-// saveChanges stores the changes that calls have made to the session. If that fails, the call fails.
-func (st *stream) saveChanges(reply []byte) []byte {
-	var succeeded []*jsonrpc.Request
-	for _, req := range st.changes {
-		if hasResult(reply, req.ID) {
-			succeeded = append(succeeded, req)
-		}
-	}
-	if len(succeeded) == 0 {
-		return reply
-	}
-	err := st.session.save(st.session.conn.Input(), succeeded, st.repeated)
-	if err == nil {
-		return reply
-	}
-	st.session.endpoint.opts.Logger.Error("streamable: storing a change of a session failed", "error", err)
-	cause := errNotStored
-	if errors.Is(err, store.ErrTooLarge) {
-		cause = errTooMuchState
-	}
-	refusal, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: st.call, Error: cause})
-	if err != nil || st.call.IsZero() { // a batch keeps the replies to its other calls
-		return reply
-	}
-	return refusal
-}
-
-var (
-	errNotStored    = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the change could not be stored; try again later"}
-	errTooMuchState = &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the subscriptions of the session are too large together: unsubscribe from some"}
-)
-
-// hasResult reports whether a reply, or one of a batch, is the result of the call with an id.
-func hasResult(reply []byte, id jsonrpc.ID) bool {
-	items, err := jsonrpc.SplitBatch(reply)
-	if err != nil || items == nil {
-		items = []json.RawMessage{reply}
-	}
-	for _, item := range items {
-		msg, err := jsonrpc.Decode(item)
-		if resp, ok := msg.(*jsonrpc.Response); err == nil && ok && resp.ID == id {
-			return resp.Error == nil
-		}
-	}
-	return false
 }
 
 // TakeCharge returns the charge of the message that opened the stream.

@@ -1,0 +1,247 @@
+package era
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// recentlyWatched is how long after the start of a watch of another process a client that begins to listen may
+// have missed a change before.
+const recentlyWatched = 5 * time.Second
+
+// A sessionState is the state of a legacy session. Processes with the same store pass it on to each other in JSON.
+type sessionState struct {
+	// Handshake has the version of the session. The name of the client is kept without its other information,
+	// which may be long.
+	Handshake *mcp.InitializeParams `json:"handshake"`
+	Declared  declared              `json:"declared"`
+	Level     mcp.LoggingLevel      `json:"level"`
+	Resources []string              `json:"resources,omitempty"` // subscribed to
+}
+
+// declared is what the handshake has declared to the client: which changes it is notified of.
+type declared struct {
+	Tools     bool `json:"tools,omitempty"`
+	Prompts   bool `json:"prompts,omitempty"`
+	Resources bool `json:"resources,omitempty"`
+	Subscribe bool `json:"subscribe,omitempty"` // single resources, after resources/subscribe
+}
+
+func declaredBy(has *mcp.ServerCapabilities) declared {
+	return declared{
+		Tools:     has.Tools != nil && has.Tools.ListChanged,
+		Prompts:   has.Prompts != nil && has.Prompts.ListChanged,
+		Resources: has.Resources != nil && has.Resources.ListChanged,
+		Subscribe: has.Resources != nil && has.Resources.Subscribe,
+	}
+}
+
+func decodeState(raw json.RawMessage) (*sessionState, error) {
+	var st sessionState
+	if err := json.Unmarshal(raw, &st); err != nil {
+		return nil, fmt.Errorf("the state of a session is malformed: %w", err)
+	}
+	if st.Handshake == nil || !st.Level.Valid() {
+		return nil, errors.New("the state of a session is malformed: it has no handshake or no level")
+	}
+	return &st, nil
+}
+
+func (st *sessionState) subscribe(uri string) {
+	if !slices.Contains(st.Resources, uri) {
+		st.Resources = append(st.Resources, uri)
+	}
+}
+
+func (st *sessionState) unsubscribe(uri string) {
+	st.Resources = slices.DeleteFunc(st.Resources, func(u string) bool { return u == uri })
+}
+
+// state returns the state of an open session. l.mu is held.
+func (l *legacySession) state() *sessionState {
+	caller := l.caller.Load()
+	st := &sessionState{
+		Handshake: &mcp.InitializeParams{
+			ProtocolVersion: caller.Version, Capabilities: caller.Capabilities,
+			ClientInfo: mcp.Implementation{Name: caller.Info.Name, Version: caller.Info.Version},
+		},
+		Declared: l.declared, Level: caller.LogLevel,
+	}
+	for uri, w := range l.watched {
+		if w.wanted {
+			st.Resources = append(st.Resources, uri)
+		}
+	}
+	return st
+}
+
+// apply changes an open session to a state. It returns the watches that the caller must start, and functions that
+// the caller must call to stop others. It leaves a watch that is being started to the request that starts it. l.mu is held.
+func (l *legacySession) apply(st *sessionState) (start map[string]*watch, stop []func()) {
+	if caller := *l.caller.Load(); caller.LogLevel != st.Level {
+		caller.LogLevel = st.Level
+		l.caller.Store(&caller)
+	}
+	for _, w := range l.watched {
+		w.wanted = false
+	}
+	for _, uri := range st.Resources {
+		w := l.watched[uri]
+		if w == nil {
+			w = l.addWatch(uri)
+			if start == nil {
+				start = make(map[string]*watch)
+			}
+			start[uri] = w
+		}
+		w.wanted = true
+	}
+	for uri, w := range l.watched {
+		if !w.wanted && (w.stop != nil || w.failed) {
+			delete(l.watched, uri)
+			if w.stop != nil {
+				stop = append(stop, w.stop)
+			}
+		}
+	}
+	return start, stop
+}
+
+// update changes the state of the session, in the store if it has one. change is called with b.legacy.mu held.
+func (b *binding) update(change func(*sessionState)) error {
+	l := &b.legacy
+	if b.link.State != nil {
+		return b.link.State.UpdateState(b.link.Input, func(raw json.RawMessage) (json.RawMessage, error) {
+			st, err := decodeState(raw)
+			if err != nil {
+				return nil, err
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			change(st)
+			return json.Marshal(st)
+		})
+	}
+	l.mu.Lock()
+	st := l.state()
+	change(st)
+	_, stop := l.apply(st)
+	l.mu.Unlock()
+	for _, stop := range stop {
+		stop()
+	}
+	return nil
+}
+
+var _ transport.SessionHandler = (*binding)(nil)
+
+// State returns the state of the session in JSON, or nil if no session is open.
+func (b *binding) State() json.RawMessage {
+	if b.legacy.caller.Load() == nil {
+		return nil
+	}
+	b.legacy.mu.Lock()
+	defer b.legacy.mu.Unlock()
+	raw, err := json.Marshal(b.legacy.state())
+	if err != nil { // the capabilities came as JSON
+		panic(err)
+	}
+	return raw
+}
+
+// SetState opens the session with a state, or changes it to the state.
+func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening bool) error {
+	st, err := decodeState(raw)
+	if err != nil {
+		return err
+	}
+	if b.legacy.caller.Load() == nil {
+		if err := b.restore(st); err != nil {
+			return err
+		}
+	}
+	b.legacy.mu.Lock()
+	start, stop := b.legacy.apply(st)
+	b.legacy.mu.Unlock()
+	for _, stop := range stop {
+		stop()
+	}
+	for _, uri := range slices.Sorted(maps.Keys(start)) {
+		b.adopt(ctx, uri, start[uri], listening)
+	}
+	if ctx.Err() != nil { // what has failed for that reason is tried again
+		b.legacy.mu.Lock()
+		defer b.legacy.mu.Unlock()
+		maps.DeleteFunc(b.legacy.watched, func(_ string, w *watch) bool { return w.failed })
+	}
+	return context.Cause(ctx)
+}
+
+// restore opens the session of a handshake that another process has answered.
+func (b *binding) restore(st *sessionState) error {
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodInitialize, json.RawMessage(emptyObject))
+	if err != nil {
+		return err
+	}
+	if _, err := b.server.core.Describe(); err != nil {
+		return err
+	}
+	caller := &mcp.Caller{
+		Version: st.Handshake.ProtocolVersion, Info: &st.Handshake.ClientInfo, Capabilities: st.Handshake.Capabilities,
+		LogLevel: st.Level, Principal: b.link.Principal,
+	}
+	b.legacy.caller.Store(caller)
+	return b.open(req, caller, st.Declared)
+}
+
+// adopt starts a watch that the client has begun at another process. It ignores an error: the resource may have
+// gone, which its subscriber need not know. A change between the two beginnings has not been reported here. If the client does not
+// listen, it is notified when it begins to.
+func (b *binding) adopt(ctx context.Context, uri string, w *watch, listening bool) {
+	params, err := (&mcp.ResourceParams{URI: uri}).AppendJSON(nil)
+	if err != nil {
+		return // a URI of the store can be encoded
+	}
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodResourcesSubscribe, params)
+	if err != nil {
+		return
+	}
+	stop, _ := b.watchResource(ctx, req, b.legacy.caller.Load(), uri)
+	b.started(uri, w, stop)
+	b.legacy.mu.Lock()
+	b.legacy.adopted = time.Now()
+	b.legacy.mu.Unlock()
+	if listening {
+		_ = notifyChange(ctx, b.link.Peer, mcp.Change{URI: uri}, nil) // a client that has disconnected may resume again
+	}
+}
+
+// ClientListens notifies the client of everything that may have changed while it did not listen.
+func (b *binding) ClientListens(ctx context.Context, missed bool) {
+	l := &b.legacy
+	var changes []mcp.Change
+	l.mu.Lock()
+	for kind, reported := range [...]bool{mcp.KindTool: l.declared.Tools, mcp.KindPrompt: l.declared.Prompts, mcp.KindResource: l.declared.Resources} {
+		if missed && reported {
+			changes = append(changes, mcp.Change{Kind: mcp.Kind(kind)})
+		}
+	}
+	if missed || time.Since(l.adopted) < recentlyWatched {
+		for _, uri := range sortedKeys(l.watched) {
+			changes = append(changes, mcp.Change{URI: uri})
+		}
+	}
+	l.mu.Unlock()
+	for _, change := range changes {
+		_ = notifyChange(ctx, b.link.Peer, change, nil) // a client that has disconnected may resume again
+	}
+}
