@@ -239,6 +239,11 @@ func TestSessionContinues(t *testing.T) {
 			other.must(mcp.MethodResourcesSubscribe, `{"uri":"book:3"}`)
 			other.must(mcp.MethodResourcesSubscribe, `{"uri":"book:3"}`)
 		}, "[book:2 book:3]")
+		step("unsubscribed elsewhere, subscribed here", func() {
+			one.reload(false)
+			one.must(mcp.MethodResourcesUnsubscribe, `{"uri":"book:3"}`)
+			other.must(mcp.MethodResourcesSubscribe, `{"uri":"book:3"}`)
+		}, "[book:2 book:3]")
 		step("found", func() {
 			other.core.missing = nil
 			other.must(mcp.MethodResourcesSubscribe, `{"uri":"book:gone"}`)
