@@ -36,8 +36,6 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/ws/socket.go":               "writes what is queued; Close of the socket waits for it",
 		"transport/streamable/dial.go":         "sends cancellations, ends a connection after its session is lost, and watches an HTTP+SSE connection; Close waits for them",
 		"transport/streamable/dial_stream.go":  "reads the stream of unsolicited messages, and drains streams; Close waits for it",
-		"transport/streamable/replicas.go":     "handles messages of other replicas; Close waits for it",
-		"transport/streamable/resume.go":       "asks whether another replica still has a stream; the request waits for it",
 		"transport/store/memory_bus.go":        "calls a subscriber; stop and Close wait for it",
 		"transport/store/storetest/run.go":     "concurrent users of a store; the test waits for them",
 		"server/shell/sessions.go":             "stops sessions concurrently; close waits for it",
@@ -66,9 +64,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/conformance/features/replicas.go": "the replicas and their balancer; ServeReplicas waits for both",
 
 		"transport/streamable/handler.go":       "goroutines of the server without a session; Close waits for them",
-		"transport/streamable/response.go":      "keep-alive comments, one at a time; stop waits for one in progress",
 		"transport/streamable/serve.go":         "the web server; Serve waits for it",
-		"transport/streamable/sessions.go":      "ends idle sessions, and all sessions on Close; Close waits for both",
 		"internal/era/client.go":                "the two requests that may open a session; Open waits for them",
 		"internal/era/legacy_task.go":           "ends a wait for a task when the server shuts down; the wait waits for it",
 		"internal/era/legacy_server.go":         "notifies a session of changes, the transport that made the link waits for it; ends its watches with the link, which only takes a lock",
@@ -114,6 +110,11 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/process/jobs.go":                "follows each job; Jobs.Close waits for it",
 		"internal/httpfixture/main.go":          "the web server, for which run waits; and approval requests, for which execute waits",
 		"examples/oauth/main.go":                "the web server; its stop waits for it",
+
+		"transport/streamable/internal/session/replicas.go": "handles messages of other replicas; Close waits for it",
+		"transport/streamable/internal/session/resume.go":   "asks whether another replica still has a stream; the request waits for it",
+		"transport/streamable/internal/wire/wire.go":        "keep-alive comments, one at a time; stop waits for one in progress",
+		"transport/streamable/internal/session/sessions.go": "ends idle sessions, and all sessions on Close; Close waits for both",
 	})
 }
 

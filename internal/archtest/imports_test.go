@@ -78,8 +78,10 @@ transport/ws:             jsonrpc transport transport/httptransport internal/buf
 transport/store:          internal/token
 transport/store/storetest: transport/store testing
 internal/state:           transport/store internal/backoff internal/token
-transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse internal/state internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
-                          internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sync golang.org/x/sys
+transport/streamable/internal/wire: jsonrpc mcp internal/httpguard internal/sse net/http
+transport/streamable/internal/session: jsonrpc mcp transport transport/store transport/streamable/internal/wire internal/state internal/httpguard internal/bufpool internal/jsonscan internal/quota internal/sse net/http golang.org/x/sync
+transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse transport/streamable/internal/session transport/streamable/internal/wire internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
+                          internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sys
 transport/oauth:          jsonrpc mcp transport transport/store internal/state internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync

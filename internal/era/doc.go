@@ -17,7 +17,8 @@
 //
 // # Files
 //
-//  1. server.go, modern_server.go and legacy_server.go handle requests; call.go is one call.
+//  1. server.go, modern_server.go and legacy_server.go handle requests; call.go is one call;
+//     legacy_state.go is the state of a legacy session, which another process can continue.
 //  2. client.go, modern_client.go and legacy_client.go make requests; progress.go passes
 //     progress on; wait.go waits for calls that continue as tasks.
 //  3. result.go encodes results; versions.go removes what an older version does not have.

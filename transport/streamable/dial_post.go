@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/paramheader"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
 // A post is one message to the server. done must be called exactly once; text must not be
@@ -158,7 +159,7 @@ func (p *post) addHeaders(req *jsonrpc.Request, declared json.RawMessage) {
 		version = paramheader.Encode(jsonscan.Unquote(declared))
 	}
 	p.headerValues = [...]string{version, paramheader.Encode(p.method), ""}
-	p.header[headerVersion] = p.headerValues[0:1:1]
+	p.header[wire.HeaderVersion] = p.headerValues[0:1:1]
 	p.header[paramheader.HeaderMethod] = p.headerValues[1:2:2]
 	name, ok := paramheader.Name(req)
 	if !ok {
@@ -296,7 +297,7 @@ func (p *post) refused(res *http.Response) (*jsonrpc.Response, error) {
 // isSessionLost reports whether the status means that the server does not know the session.
 // See MCP 2025-11-25, basic/transports, section Session Management.
 func (p *post) isSessionLost(res *http.Response) bool {
-	return res.StatusCode == http.StatusNotFound && p.header[headerSession] != nil
+	return res.StatusCode == http.StatusNotFound && p.header[wire.HeaderSession] != nil
 }
 
 // isOwnResponse reports whether a JSON-RPC error with an HTTP error status is the server's
@@ -419,7 +420,7 @@ func readBody(res *http.Response, body []byte, limit int64) ([]byte, error) {
 // storeSession stores the session id in the response to "initialize".
 func (p *post) storeSession(res *http.Response) error {
 	session := new(dialSession)
-	if lines := res.Header[headerSession]; len(lines) > 0 {
+	if lines := res.Header[wire.HeaderSession]; len(lines) > 0 {
 		id := lines[0]
 		if len(lines) > 1 || len(id) > maxSessionID || strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) {
 			return fmt.Errorf("the session id must be visible ASCII of at most %d bytes, not %s", maxSessionID, jsonscan.Quote(id))

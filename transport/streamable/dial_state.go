@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
 // dialState is the mutable state of a client's connection. Its methods keep these
@@ -41,10 +42,10 @@ type dialSession struct {
 // addTo sets the session's values in a header.
 func (s *dialSession) addTo(header http.Header) {
 	if s.id != nil {
-		header[headerSession] = s.id
+		header[wire.HeaderSession] = s.id
 	}
 	if s.version != nil {
-		header[headerVersion] = s.version
+		header[wire.HeaderVersion] = s.version
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
+	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
 // A cursor is the position in a stream and the delay before it is resumed.
@@ -168,7 +169,7 @@ func (c *clientConn) reopen(ctx context.Context, session *dialSession, at *curso
 func (c *clientConn) get(ctx context.Context, session *dialSession, lastID string) (io.ReadCloser, error) {
 	header := http.Header{"Accept": typeEvents}
 	if lastID != "" {
-		header[headerLastEventID] = []string{lastID}
+		header[wire.HeaderLastEventID] = []string{lastID}
 	}
 	session.addTo(header)
 	res, err := c.dialer.client.Do(ctx, http.MethodGet, c.dialer.client.URL(), header)

@@ -2,20 +2,21 @@ package streamable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/quota"
-	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/streamable/internal/session"
+	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
 // Endpoint is an http.Handler that serves an MCP server at one URL. Its methods may be
@@ -27,10 +28,7 @@ type Endpoint struct {
 	principals   *httpguard.PrincipalCheck
 	modern       jsonrpc.Handler // of requests without a session
 	headerParams headerParams
-	sessions     *sessions
-	replicas     *replicas
-	store        store.Store
-	memory       *store.Memory // the store, if it is that of this endpoint
+	sessions     *session.Sessions
 	quota        *quota.Endpoint
 	buffers      bufpool.Pool
 
@@ -62,23 +60,16 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 		panic("streamable.Handler: " + err.Error())
 	}
 	e.quota = quota.NewEndpoint(&e.opts.Limits)
+	config := session.Config{
+		Server: server, Quota: e.quota,
+		Limits: e.opts.Limits, KeepAlive: e.opts.KeepAlive, Conn: e.opts.Conn, Logger: e.opts.Logger,
+	}
 	if server, ok := server.(storeProvider); ok {
-		e.store = server.Store()
+		config.Store = server.Store()
 	}
-	if e.store == nil {
-		if e.memory, err = store.NewMemory(&store.MemoryOptions{
-			Limits: store.Limits{LogBytes: ownLogBytes, LogAge: ownLogAge, LogEntries: ownLogEntries},
-			Bytes:  math.MaxInt64, // Options.Limits bounds the sessions
-		}); err != nil {
-			panic("streamable.Handler: " + err.Error())
-		}
-		e.store = e.memory
+	if e.sessions, err = session.New(config); err != nil {
+		panic("streamable.Handler: " + err.Error())
 	}
-	e.sessions = &sessions{
-		opts: &e.opts, store: e.store, records: state.NewRecords[record](e.store, nil), shared: e.memory == nil,
-		quota: e.quota.Sessions, open: make(map[string]*session),
-	}
-	e.replicas = newReplicas(e)
 	e.headerParams.tools = newCache[headerTool](maxHeaderTools)
 	e.headerParams.server, _ = server.(schemaProvider)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
@@ -94,14 +85,9 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 // session: use http.Server.Shutdown. It may be called more than once.
 func (e *Endpoint) Close() error {
 	e.cancel(jsonrpc.ErrClosed)
-	e.replicas.close()
-	e.sessions.close()
+	err := e.sessions.Close()
 	e.background.Wait()
-	e.replicas.endLease()
-	if e.memory != nil {
-		return e.memory.Close()
-	}
-	return nil
+	return err
 }
 
 // ServeHTTP answers one request. A call that [transport.Authorize] refuses because of a missing
@@ -111,7 +97,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if e.ctx.Err() != nil {
-		httpguard.RefuseBusy(w, errShuttingDown.Error())
+		httpguard.RefuseBusy(w, session.ErrShuttingDown.Error())
 		return
 	}
 	e.principals.Check(r)
@@ -120,17 +106,17 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		e.post(w, r)
 	case http.MethodGet:
-		e.get(w, r)
+		e.sessions.Get(w, r)
 	case http.MethodDelete:
-		e.delete(w, r)
+		e.sessions.Delete(w, r)
 	}
 }
 
 // post decodes a message and serves it in its era. The order of the checks is part of the
 // protocol. See MCP 2026-07-28, basic/transports/streamable-http and basic/versioning.
 func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
-	accepts := acceptedBy(r)
-	if !accepts.json && !accepts.events {
+	accepts := wire.AcceptedBy(r)
+	if !accepts.JSON && !accepts.Events {
 		httpguard.Refuse(w, http.StatusNotAcceptable, jsonrpc.InvalidRequest, "Accept must list application/json and text/event-stream")
 		return
 	}
@@ -157,7 +143,7 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 	}
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok {
-		e.legacy(w, r, accepts, charge, msg)
+		e.sessions.Receive(w, r, accepts, charge, msg)
 		return
 	}
 	if !req.IsNotification() && !admit(w, r, req) {
@@ -169,11 +155,33 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
 	case declared != nil:
 		e.answer(w, r, accepts, req, declared)
 	case !namesModernVersion(r.Header):
-		e.legacy(w, r, accepts, charge, req)
+		e.sessions.Receive(w, r, accepts, charge, req)
 	case req.IsNotification():
 		w.WriteHeader(http.StatusAccepted)
 	default:
 		refuseWithoutVersion(w, req)
+	}
+}
+
+// batch accepts an array of messages, which only sessions may send.
+func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, charge *bufpool.Charge, body []byte, items []json.RawMessage) {
+	msgs, calls := make([]jsonrpc.Message, 0, len(items)), false
+	for _, item := range items {
+		msg, err := jsonrpc.Decode(item)
+		if err != nil {
+			calls = true // a malformed message is answered too
+			continue
+		}
+		req, ok := msg.(*jsonrpc.Request)
+		calls = calls || ok && !req.IsNotification()
+		if ok && req.Member("_meta", mcp.MetaProtocolVersion) != nil {
+			httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "a request that declares its version must not be part of a batch")
+			return
+		}
+		msgs = append(msgs, msg)
+	}
+	if admitAll(w, r, msgs) {
+		e.sessions.ReceiveBatch(w, r, accepts, charge, body, msgs, calls)
 	}
 }
 
@@ -183,12 +191,12 @@ func refuseWithoutVersion(w http.ResponseWriter, req *jsonrpc.Request) {
 	refusal := &jsonrpc.Error{
 		Code: jsonrpc.InvalidParams,
 		Message: fmt.Sprintf("the header %s names a version in which params._meta must have %q and %q",
-			headerVersion, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities),
+			wire.HeaderVersion, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities),
 	}
 	if req.Method == mcp.MethodInitialize {
-		refusal = headerMismatch(fmt.Sprintf("the header %s names a version that has no initialize", headerVersion))
+		refusal = headerMismatch(fmt.Sprintf("the header %s names a version that has no initialize", wire.HeaderVersion))
 	}
-	refuseCall(w, http.StatusBadRequest, req, refusal)
+	wire.RefuseCall(w, http.StatusBadRequest, req, refusal)
 }
 
 // refuseMalformed answers a malformed message, with its id if that could be read.
@@ -197,17 +205,7 @@ func refuseMalformed(w http.ResponseWriter, err error) {
 	if !ok {
 		bad = &jsonrpc.DecodeError{Err: &jsonrpc.Error{Code: jsonrpc.ParseError, Message: err.Error()}}
 	}
-	refuseCall(w, http.StatusBadRequest, &jsonrpc.Request{ID: bad.ID}, bad.Err)
-}
-
-// refuseCall answers a call that was not executed.
-func refuseCall(w http.ResponseWriter, status int, req *jsonrpc.Request, e *jsonrpc.Error) {
-	body, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: req.ID, Error: e})
-	if err != nil { // the decoder has refused ids that are too long to repeat
-		httpguard.Refuse(w, status, e.Code, e.Message)
-		return
-	}
-	writeJSON(w, status, body, refusalTimeout)
+	wire.RefuseCall(w, http.StatusBadRequest, &jsonrpc.Request{ID: bad.ID}, bad.Err)
 }
 
 // admit reports whether the authentication of a request permits a call. If not, the request
@@ -219,7 +217,7 @@ func admit(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) bool {
 		return true
 	}
 	addErrorHeaders(w, err)
-	refuseCall(w, status(err), req, asError(err))
+	wire.RefuseCall(w, status(err), req, wire.Error(err))
 	return false
 }
 
@@ -232,7 +230,7 @@ func admitAll(w http.ResponseWriter, r *http.Request, batch []jsonrpc.Message) b
 		}
 		if err := transport.Authorize(r.Context(), req); err != nil {
 			addErrorHeaders(w, err)
-			e := asError(err)
+			e := wire.Error(err)
 			httpguard.Refuse(w, status(err), e.Code, e.Message)
 			return false
 		}

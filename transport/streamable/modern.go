@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -17,24 +16,25 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
 // answer answers a call without a session on the goroutine of its request. It is canceled
 // when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
-func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, req *jsonrpc.Request, declared []byte) {
+func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request, declared []byte) {
 	ctx := r.Context()
 	if hasRequestMeta(req, declared) {
 		err := e.checkHeaders(r.Header, req, declared)
 		if err == errUnlistedTool {
 			ctx = e.withHeaderCheck(ctx, r.Header, req)
 		} else if err != nil {
-			refuseCall(w, http.StatusBadRequest, req, asError(err))
+			wire.RefuseCall(w, http.StatusBadRequest, req, wire.Error(err))
 			return
 		}
 	}
 	isStream := req.Method == mcp.MethodSubscriptionsListen || req.Method == mcp.MethodEventsStream
-	if isStream && !accepts.events {
-		refuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
+	if isStream && !accepts.Events {
+		wire.RefuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
 		return
 	}
 	principal := transport.Principal(r.Context())
@@ -58,20 +58,13 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts accept
 	}
 }
 
-func asError(err error) *jsonrpc.Error {
-	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		return e
-	}
-	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "internal error"}
-}
-
 // status returns the status of a response. Errors of calls that were executed have status
 // 200. See MCP 2026-07-28, basic/index, section Error Codes.
 func status(err error) int {
 	if err == nil {
 		return http.StatusOK
 	}
-	switch asError(err).Code {
+	switch wire.Error(err).Code {
 	case jsonrpc.MethodNotFound:
 		return http.StatusNotFound
 	case mcp.CodeMissingClientCapability, mcp.CodeUnsupportedVersion, mcp.CodeHeaderMismatch:
@@ -93,11 +86,11 @@ func status(err error) int {
 type callPeer struct {
 	endpoint *Endpoint
 	w        http.ResponseWriter
-	accepts  acceptedTypes
+	accepts  wire.Accepts
 	reply    jsonrpc.Reply
 
 	mu     sync.Mutex
-	events *eventStream // nil while the response can still be JSON
+	events *wire.EventStream // nil while the response can still be JSON
 	buf    []byte
 	done   bool
 }
@@ -119,7 +112,7 @@ func (x *callPeer) Cancel(jsonrpc.ID) {}
 func (x *callPeer) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.done || !x.accepts.events {
+	if x.done || !x.accepts.Events {
 		return nil
 	}
 	var err error
@@ -131,10 +124,10 @@ func (x *callPeer) Notify(ctx context.Context, method string, params jsonrpc.App
 
 func (x *callPeer) send(ctx context.Context, msg []byte) error {
 	if x.events == nil {
-		x.events = startEventStream(x.w, &x.endpoint.opts)
+		x.events = wire.Start(x.w, x.endpoint.opts.KeepAlive, x.endpoint.opts.Limits.WriteTimeout)
 	}
 	x.endpoint.trace(msg)
-	return x.events.send(ctx, sse.Event{Data: jsonscan.Line(msg)})
+	return x.events.Send(ctx, sse.Event{Data: jsonscan.Line(msg)})
 }
 
 // finish sends the answer and drops later notifications.
@@ -142,13 +135,13 @@ func (x *callPeer) finish(status int, answer []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.done = true
-	if x.events == nil && (x.accepts.json || status != http.StatusOK) {
+	if x.events == nil && (x.accepts.JSON || status != http.StatusOK) {
 		x.endpoint.trace(answer)
-		writeJSON(x.w, status, answer, x.endpoint.opts.Limits.WriteTimeout)
+		wire.WriteJSON(x.w, status, answer, x.endpoint.opts.Limits.WriteTimeout)
 		return
 	}
 	_ = x.send(context.Background(), answer) // a client that has disconnected has canceled the call
-	x.events.stop()
+	x.events.Stop()
 }
 
 // discard ends the response without an answer, since the client has disconnected.
@@ -157,7 +150,7 @@ func (x *callPeer) discard() {
 	defer x.mu.Unlock()
 	x.done = true
 	if x.events != nil {
-		x.events.stop()
+		x.events.Stop()
 	}
 }
 
@@ -167,56 +160,16 @@ func (e *Endpoint) trace(msg []byte) {
 	}
 }
 
-// Headers of the transport, in the canonical form of net/http.
-const (
-	headerVersion     = "Mcp-Protocol-Version"
-	headerSession     = "Mcp-Session-Id"
-	headerLastEventID = "Last-Event-Id"
-)
-
-// acceptedTypes are the media types that a client accepts.
-type acceptedTypes struct{ json, events bool }
-
-// acceptedBy parses Accept. A client must list both types. A request without the header
-// accepts both.
-func acceptedBy(r *http.Request) acceptedTypes {
-	lines := r.Header["Accept"]
-	if len(lines) == 0 {
-		return acceptedTypes{true, true}
-	}
-	var a acceptedTypes
-	for _, line := range lines {
-		for item := range strings.SplitSeq(line, ",") {
-			item, _, _ = strings.Cut(item, ";")
-			switch strings.ToLower(strings.TrimSpace(item)) {
-			case "application/json", "application/*":
-				a.json = true
-			case "text/event-stream", "text/*":
-				a.events = true
-			case "*/*":
-				a = acceptedTypes{true, true}
-			}
-		}
-	}
-	return a
-}
-
-// isLegacy reports whether a version has sessions.
-func isLegacy(version string) bool {
-	v := mcp.Version(version)
-	return v.Known() && !v.Modern()
-}
-
 // namesModernVersion reports whether a header names a version without sessions. An unknown
 // version counts as a newer one.
 func namesModernVersion(header http.Header) bool {
-	lines := header[headerVersion]
-	return len(lines) > 0 && !isLegacy(lines[0])
+	lines := header[wire.HeaderVersion]
+	return len(lines) > 0 && !wire.HasSessions(lines[0])
 }
 
 // checkVersion compares the header with the version that a request declares in its body.
 func checkVersion(header http.Header, declared json.RawMessage) error {
-	switch lines := header[headerVersion]; {
+	switch lines := header[wire.HeaderVersion]; {
 	case len(lines) == 0:
 		return headerMismatch("the header MCP-Protocol-Version is missing; expected " + excerpt(declared))
 	case len(lines) > 1:
@@ -253,7 +206,7 @@ func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, declar
 	if err := checkVersion(header, declared); err != nil {
 		return err
 	}
-	if version := mcp.Version(header[headerVersion][0]); !version.Known() || !version.Modern() {
+	if version := mcp.Version(header[wire.HeaderVersion][0]); !version.Known() || !version.Modern() {
 		return nil // the server refuses the version
 	}
 	lines := func(name string) []string { return header[name] }

@@ -17,27 +17,6 @@ import (
 const (
 	// DefaultKeepAlive is the time without events after which a comment is sent.
 	DefaultKeepAlive = 15 * time.Second
-	// refusalTimeout bounds writing a refusal.
-	refusalTimeout = 10 * time.Second
-	// openingTTL is how long a session may be idle after its handshake.
-	openingTTL = 30 * time.Second
-	// storeTimeout bounds operations of the store that belong to no request.
-	storeTimeout = 5 * time.Second
-	// leaseTTL is how long the lease of a replica lasts. A replica that cannot reach the store for
-	// longer is considered dead.
-	leaseTTL = 6 * time.Second
-	// These bound the events of an endpoint without a shared store in bytes, age and number for each
-	// stream. Clients reconnect within seconds.
-	ownLogBytes   = 10 << 20
-	ownLogAge     = 5 * time.Minute
-	ownLogEntries = 1000
-	// maxEntryBuffer is the largest memory for entries that a stream keeps.
-	maxEntryBuffer = 64 << 10
-	// minContentLength is the length in bytes from which net/http sends a body in chunks
-	// unless it has a Content-Length.
-	minContentLength = 2 << 10
-	// writePiece is how many bytes are written under one deadline.
-	writePiece = 64 << 10
 )
 
 // Options configures [Handler]. The zero value is safe for production.

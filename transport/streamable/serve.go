@@ -96,7 +96,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	var draining *drain
-	if tcp, ok := listener.(*net.TCPListener); ok && o.Drain > 0 && endpoint.sessions.shared {
+	if tcp, ok := listener.(*net.TCPListener); ok && o.Drain > 0 && endpoint.sessions.Shared() {
 		draining = newDrain(tcp)
 		listener, web.ConnState, web.ConnContext, web.Handler = draining, draining.track, withConn, draining.wrap(ctx, web.Handler)
 	}
@@ -129,7 +129,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	// since the web server waits for streams.
 	stopped := shutdown(ctx, server, &o)
 	if stopped == nil {
-		endpoint.sessions.waitForReplies() // a call has ended before its reply is sent
+		endpoint.sessions.WaitForReplies() // a call has ended before its reply is sent
 	}
 	err = errors.Join(failure, stopped, endpoint.Close(), o.closeOther(), closeWeb(ctx, web))
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {

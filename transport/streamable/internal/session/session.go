@@ -1,4 +1,4 @@
-package streamable
+package session
 
 import (
 	"context"
@@ -16,12 +16,13 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
 // A session is what a handshake opens: a handler and everything that runs for it in this replica.
 // It has one stream for unsolicited messages and one for each call.
 type session struct {
-	endpoint    *Endpoint
+	sessions    *Sessions
 	id          string
 	principal   string
 	version     mcp.Version
@@ -45,17 +46,17 @@ type session struct {
 	ended bool
 }
 
-func newSession(e *Endpoint, principal string) *session {
-	s := &session{endpoint: e, principal: principal}
+func newSession(t *Sessions, principal string) *session {
+	s := &session{sessions: t, principal: principal}
 	s.unsolicited = &stream{session: s}
-	conn := e.opts.Conn
-	conn.Limiter = e.quota.Client(principal)
-	if e.sessions.shared {
-		conn.FirstID = firstQuestion(e.replicas.id)
+	conn := t.config.Conn
+	conn.Limiter = t.config.Quota.Client(principal)
+	if t.shared {
+		conn.FirstID = firstQuestion(t.replicas.id)
 	}
 	s.conn = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
-		s.handler = e.server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal, State: s})
+		s.handler = t.config.Server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal, State: s})
 		return s.handler
 	}, &conn)
 	return s
@@ -72,26 +73,26 @@ func (s *session) checkBatch(batch []jsonrpc.Message) error {
 
 // serve receives the messages of a request and writes the response, until everything has
 // been answered or the client disconnects, which cancels nothing.
-func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts acceptedTypes, st *stream, receive func()) {
+func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, st *stream, receive func()) {
 	if s.hasEnded() {
-		if s.endpoint.ctx.Err() != nil {
-			httpguard.RefuseBusy(w, errShuttingDown.Error())
+		if s.sessions.ctx.Err() != nil {
+			httpguard.RefuseBusy(w, ErrShuttingDown.Error())
 		} else {
 			refuseSession(w)
 		}
 		return
 	}
 	st.Peer = s.conn.PeerVia(st.Write)
-	c := newResponse(s.endpoint, w, accepts)
+	c := newResponse(s.sessions, w, accepts)
 	st.attach(c)
-	s.endpoint.sessions.beginCall(s) // the call may outlast its request
+	s.sessions.beginCall(s) // the call may outlast its request
 	receive()
 	c.wait(r.Context(), s)
 	if st.detach(c) {
 		return
 	}
 	if s.hasEnded() { // a missing session would mean that the client may repeat the call
-		refuseCall(w, http.StatusOK, &jsonrpc.Request{ID: st.call}, errSessionEnded)
+		wire.RefuseCall(w, http.StatusOK, &jsonrpc.Request{ID: st.call}, errSessionEnded)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted) // the call was canceled
@@ -182,7 +183,7 @@ func (s *session) clientListens(ctx context.Context, missed bool) {
 func (s *session) reload(ctx context.Context) error {
 	err := s.reloadRecord(ctx)
 	if errors.Is(err, errNoSession) {
-		s.endpoint.sessions.discard(ctx, s, true)
+		s.sessions.discard(ctx, s, true)
 	}
 	return err
 }
@@ -191,7 +192,7 @@ func (s *session) reloadRecord(ctx context.Context) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	s.stale.Store(false) // later changes may not be in the record that is read now
-	stored, err := s.endpoint.sessions.load(ctx, s.id)
+	stored, err := s.sessions.load(ctx, s.id)
 	if err != nil {
 		return err
 	}
@@ -212,7 +213,7 @@ func (s *session) UpdateState(ctx context.Context, change func(json.RawMessage) 
 	case errors.Is(err, store.ErrTooLarge):
 		return errTooMuchState
 	}
-	s.endpoint.opts.Logger.Error("streamable: storing a change of a session failed", "error", err)
+	s.sessions.config.Logger.Error("streamable: storing a change of a session failed", "error", err)
 	return errNotStored
 }
 
@@ -225,15 +226,15 @@ var (
 func (s *session) save(ctx context.Context, change func(json.RawMessage) (json.RawMessage, error)) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
-	stored, changed, err := s.endpoint.sessions.update(ctx, s.id, change)
+	stored, changed, err := s.sessions.update(ctx, s.id, change)
 	if err == nil {
 		err = s.apply(ctx, stored)
 	}
 	if err != nil || !changed {
 		return err
 	}
-	if err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil); err != nil { // they apply the record when they refresh it
-		s.endpoint.opts.Logger.Warn("streamable: other replicas were not notified of a change", "error", err)
+	if err := s.sessions.replicas.publish(ctx, notice{Session: s.id}, nil); err != nil { // they apply the record when they refresh it
+		s.sessions.config.Logger.Warn("streamable: other replicas were not notified of a change", "error", err)
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
-package streamable
+package session
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -12,17 +14,52 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// sessions contains the sessions that are open in this replica. A session of another principal is
-// treated as unknown.
-type sessions struct {
-	opts    *Options
-	store   store.Store
-	records state.Records[record]
-	shared  bool // other replicas may use the store
-	quota   *quota.Quota
+const (
+	// openingTTL is how long a session may be idle after its handshake.
+	openingTTL = 30 * time.Second
+	// storeTimeout bounds operations of the store that belong to no request.
+	storeTimeout = 5 * time.Second
+	// leaseTTL is how long the lease of a replica lasts. A replica that cannot reach the store for
+	// longer is considered dead.
+	leaseTTL = 6 * time.Second
+	// These bound the events in a store of its own in bytes, age and number for each
+	// stream. Clients reconnect within seconds.
+	ownLogBytes   = 10 << 20
+	ownLogAge     = 5 * time.Minute
+	ownLogEntries = 1000
+	// maxEntryBuffer is the largest memory for entries that a stream keeps.
+	maxEntryBuffer = 64 << 10
+)
+
+// Config configures [New]. All fields except Store must be set.
+type Config struct {
+	Server    transport.Binder // makes the handler of each session
+	Store     store.Store      // of the sessions of all replicas; nil means a store of its own
+	Quota     *quota.Endpoint
+	Limits    transport.Limits
+	KeepAlive time.Duration // without events, after which a comment is sent
+	Conn      jsonrpc.Options
+	Logger    *slog.Logger
+}
+
+// Sessions are the sessions of an endpoint that are open in this replica. A session of another principal is
+// treated as unknown. Its methods may be called concurrently.
+type Sessions struct {
+	config   Config
+	store    store.Store
+	memory   *store.Memory // the store, if no other replica has it
+	records  state.Records[record]
+	shared   bool // other replicas may use the store
+	replicas *replicas
+
+	ctx        context.Context // ends with Close
+	cancel     context.CancelCauseFunc
+	background sync.WaitGroup // goroutines for other replicas
 
 	restoring singleflight.Group // by id and principal
 
@@ -34,11 +71,47 @@ type sessions struct {
 	working sync.WaitGroup // timers that have fired, and sessions that are ending
 }
 
+// New returns an empty table. The caller must call Close.
+func New(config Config) (*Sessions, error) {
+	t := &Sessions{config: config, store: config.Store, shared: config.Store != nil, open: make(map[string]*session)}
+	if !t.shared {
+		memory, err := store.NewMemory(&store.MemoryOptions{
+			Limits: store.Limits{LogBytes: ownLogBytes, LogAge: ownLogAge, LogEntries: ownLogEntries},
+			Bytes:  math.MaxInt64, // Limits bounds the sessions
+		})
+		if err != nil {
+			return nil, err
+		}
+		t.store, t.memory = memory, memory
+	}
+	t.records = state.NewRecords[record](t.store, nil)
+	t.replicas = newReplicas(t)
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	return t, nil
+}
+
+// Shared reports whether other replicas can serve the sessions.
+func (t *Sessions) Shared() bool { return t.shared }
+
+// Close ends all sessions in this replica and refuses new ones. It waits for the calls of sessions up to
+// Config.Conn.Grace. It may be called more than once.
+func (t *Sessions) Close() error {
+	t.cancel(jsonrpc.ErrClosed)
+	t.replicas.close()
+	t.endAll()
+	t.background.Wait()
+	t.replicas.endLease()
+	if t.memory != nil {
+		return t.memory.Close()
+	}
+	return nil
+}
+
 var errNoSession = errors.New("the session does not exist")
 
 // add opens a session in this replica. It returns false if a session with its id is open, or the
 // endpoint is closed.
-func (t *sessions) add(s *session, idle time.Duration) bool {
+func (t *Sessions) add(s *session, idle time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || t.open[s.id] != nil {
@@ -52,7 +125,7 @@ func (t *sessions) add(s *session, idle time.Duration) bool {
 
 // find returns the open session with an id and enters it. It returns nil if there is none, or it
 // belongs to another principal.
-func (t *sessions) find(id, principal string) *session {
+func (t *Sessions) find(id, principal string) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.open[id]
@@ -64,21 +137,21 @@ func (t *sessions) find(id, principal string) *session {
 }
 
 // local returns the open session with an id, or nil.
-func (t *sessions) local(id string) *session {
+func (t *Sessions) local(id string) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id]
 }
 
 // all returns the open sessions.
-func (t *sessions) all() []*session {
+func (t *Sessions) all() []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Values(t.open))
 }
 
 // beginCall keeps a session from being idle until endCall is called.
-func (t *sessions) beginCall(s *session) {
+func (t *Sessions) beginCall(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.calls++
@@ -86,7 +159,7 @@ func (t *sessions) beginCall(s *session) {
 }
 
 // endCall must be called after the reply has been sent.
-func (t *sessions) endCall(s *session) {
+func (t *Sessions) endCall(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.calls--; t.calls == 0 && t.idle != nil {
@@ -96,8 +169,8 @@ func (t *sessions) endCall(s *session) {
 	t.release(s)
 }
 
-// waitForReplies waits until the calls in progress have their replies, for at most a second.
-func (t *sessions) waitForReplies() {
+// WaitForReplies waits until the calls in progress have their replies, for at most a second.
+func (t *Sessions) WaitForReplies() {
 	t.mu.Lock()
 	idle := make(chan struct{})
 	if t.calls > 0 {
@@ -112,21 +185,21 @@ func (t *sessions) waitForReplies() {
 	}
 }
 
-func (t *sessions) leave(s *session) {
+func (t *Sessions) leave(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.release(s)
 }
 
-func (t *sessions) release(s *session) {
+func (t *Sessions) release(s *session) {
 	s.users--
 	s.used = true
-	s.until = time.Now().Add(t.opts.Limits.SessionTTL)
+	s.until = time.Now().Add(t.config.Limits.SessionTTL)
 }
 
 // untilCheck returns the time until the next check of a session. t.mu is held.
-func (t *sessions) untilCheck(s *session) time.Duration {
-	refresh := t.opts.Limits.SessionTTL / 4
+func (t *Sessions) untilCheck(s *session) time.Duration {
+	refresh := t.config.Limits.SessionTTL / 4
 	if s.users > 0 {
 		return refresh
 	}
@@ -134,7 +207,7 @@ func (t *sessions) untilCheck(s *session) time.Duration {
 }
 
 // check ends an idle session. It refreshes the record of a session that has been used.
-func (t *sessions) check(s *session) {
+func (t *Sessions) check(s *session) {
 	t.mu.Lock()
 	if t.closed || s.ended {
 		t.mu.Unlock()
@@ -164,13 +237,13 @@ func (t *sessions) check(s *session) {
 	case errors.Is(err, errNoSession):
 		t.discard(ctx, s, true)
 	case err != nil:
-		t.opts.Logger.Warn("streamable: extending the life of a session failed", "error", err)
+		t.config.Logger.Warn("streamable: extending the life of a session failed", "error", err)
 		t.retry(s)
 	}
 }
 
 // retry refreshes the record of a session again soon, since it may expire.
-func (t *sessions) retry(s *session) {
+func (t *Sessions) retry(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.used = true
@@ -181,20 +254,20 @@ func (t *sessions) retry(s *session) {
 
 // end ends a session for its client, in all replicas. The others are notified before this one waits
 // for the calls of the session.
-func (t *sessions) end(ctx context.Context, s *session) error {
+func (t *Sessions) end(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := t.records.Delete(ctx, recordKey(s.id), nil); err != nil {
 		return err
 	}
-	err := s.endpoint.replicas.publish(ctx, notice{Session: s.id}, nil)
+	err := s.sessions.replicas.publish(ctx, notice{Session: s.id}, nil)
 	t.discard(ctx, s, true)
 	return err
 }
 
 // discard ends a session in this replica, unless it has ended. With forget, it deletes the session
 // from the store.
-func (t *sessions) discard(ctx context.Context, s *session, forget bool) {
+func (t *Sessions) discard(ctx context.Context, s *session, forget bool) {
 	t.mu.Lock()
 	open := !s.ended
 	if open {
@@ -207,7 +280,7 @@ func (t *sessions) discard(ctx context.Context, s *session, forget bool) {
 }
 
 // remove removes an open session, which the caller then finishes. t.mu is held.
-func (t *sessions) remove(s *session) {
+func (t *Sessions) remove(s *session) {
 	s.ended = true
 	s.timer.Stop()
 	delete(t.open, s.id)
@@ -216,10 +289,10 @@ func (t *sessions) remove(s *session) {
 
 // finish ends what runs for a session that was removed. With forget, it deletes the session from
 // the store.
-func (t *sessions) finish(ctx context.Context, s *session, forget bool) {
+func (t *Sessions) finish(ctx context.Context, s *session, forget bool) {
 	defer t.working.Done()
 	s.close()
-	t.quota.Release(s.principal)
+	t.config.Quota.Sessions.Release(s.principal)
 	if !forget {
 		return
 	}
@@ -230,12 +303,12 @@ func (t *sessions) finish(ctx context.Context, s *session, forget bool) {
 		err = errors.Join(err, t.store.Drop(ctx, key))
 	}
 	if err != nil {
-		t.opts.Logger.Warn("streamable: deleting a session failed", "error", err)
+		t.config.Logger.Warn("streamable: deleting a session failed", "error", err)
 	}
 }
 
-// close ends all sessions in this replica and refuses new ones.
-func (t *sessions) close() {
+// endAll ends all sessions in this replica and refuses new ones.
+func (t *Sessions) endAll() {
 	t.mu.Lock()
 	t.closed = true
 	open := slices.Collect(maps.Values(t.open))

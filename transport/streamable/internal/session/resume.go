@@ -1,4 +1,4 @@
-package streamable
+package session
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // resume resumes a stream after its event with an id, wherever it was opened. If the events of a
 // call's stream are not available, it answers the request with an error, since the response to the
 // call will not come. Otherwise it returns false if it cannot resume: the client gets new events.
-func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c *response, lastEvent string) bool {
+func (t *Sessions) resume(w http.ResponseWriter, r *http.Request, s *session, c *response, lastEvent string) bool {
 	name, entry, ok := parseEventID(lastEvent)
 	call, unsolicited := isStreamName(name)
 	if !ok || !call && !unsolicited {
@@ -46,7 +46,7 @@ func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 	case errors.Is(err, errMoved):
 		httpguard.RefuseBusy(w, err.Error())
 	default:
-		e.refuseUnstored(w, err)
+		t.refuseUnstored(w, err)
 	}
 	return true
 }
@@ -54,7 +54,7 @@ func (e *Endpoint) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 // read returns the entries of a stream after one.
 func (s *session) read(ctx context.Context, stream string, after uint64) ([]store.Entry, error) {
 	var entries []store.Entry
-	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(stream), after) {
+	for entry, err := range s.sessions.store.Read(ctx, s.streamKey(stream), after) {
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (s *session) follow(ctx context.Context, c *response, name string, after ui
 	defer cancel(nil)
 	defer s.beginFollowing(name, func() { cancel(errMoved) })()
 	defer context.AfterFunc(s.conn.Input(), func() { cancel(errNoSession) })()
-	asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after})
+	asked, err := s.sessions.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after})
 	switch {
 	case err != nil: // the replica may still store events
 	case asked.State == streamLost:
@@ -96,7 +96,7 @@ func (s *session) follow(ctx context.Context, c *response, name string, after ui
 	defer watch.Wait()
 	defer cancel(nil)
 	watch.Go(func() { cancel(s.awaitEnd(ctx, name)) })
-	for entry, err := range s.endpoint.store.Follow(ctx, s.streamKey(name), last) {
+	for entry, err := range s.sessions.store.Follow(ctx, s.streamKey(name), last) {
 		if err != nil {
 			break
 		}
@@ -140,7 +140,7 @@ type follower struct{ end func() }
 // that is the end of the stream. It opens the response unless there are none, or reading fails first.
 func (s *session) sendStored(ctx context.Context, c *response, name string, after uint64) (last uint64, ended bool, err error) {
 	last = after
-	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(name), after) {
+	for entry, err := range s.sessions.store.Read(ctx, s.streamKey(name), after) {
 		switch {
 		case err != nil && last == after:
 			return last, false, err
@@ -171,7 +171,7 @@ func (s *session) awaitEnd(ctx context.Context, name string) error {
 	ticker := time.NewTicker(askInterval)
 	defer ticker.Stop()
 	for {
-		asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name})
+		asked, err := s.sessions.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name})
 		switch {
 		case err != nil: // the replica may have it
 		case asked.State == streamGone:
@@ -198,22 +198,22 @@ func (s *session) finishStream(ctx context.Context, c *response, name string, af
 	}
 	reply, err := s.lostReply(ctx, name)
 	if err != nil {
-		s.endpoint.opts.Logger.Warn("streamable: a call of another replica could not be answered", "error", err)
+		s.sessions.config.Logger.Warn("streamable: a call of another replica could not be answered", "error", err)
 		return // the client is refused when it resumes the stream
 	}
-	if _, err := s.endpoint.store.Append(ctx, s.streamKey(name), append([]byte{entryReply}, reply...)); err != nil {
-		s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
+	if _, err := s.sessions.store.Append(ctx, s.streamKey(name), append([]byte{entryReply}, reply...)); err != nil {
+		s.sessions.config.Logger.Warn("streamable: storing an event failed", "error", err)
 		return
 	}
 	// Another replica may have been first, so the entry is read.
 	if _, _, err := s.sendStored(ctx, c, name, after); err != nil {
-		s.endpoint.opts.Logger.Warn("streamable: reading a stream failed", "error", err) // the client resumes it again
+		s.sessions.config.Logger.Warn("streamable: reading a stream failed", "error", err) // the client resumes it again
 	}
 }
 
 // outcome returns the last entry of the stream of a call that has ended.
 func (s *session) outcome(ctx context.Context, name string) (store.Entry, error) {
-	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(name), 0) {
+	for entry, err := range s.sessions.store.Read(ctx, s.streamKey(name), 0) {
 		if err != nil || isLast(entry) {
 			return entry, err
 		}
@@ -223,7 +223,7 @@ func (s *session) outcome(ctx context.Context, name string) (store.Entry, error)
 
 // lostReply returns the reply to the call of a stream whose replica has ended.
 func (s *session) lostReply(ctx context.Context, name string) ([]byte, error) {
-	for entry, err := range s.endpoint.store.Read(ctx, s.streamKey(name), 0) {
+	for entry, err := range s.sessions.store.Read(ctx, s.streamKey(name), 0) {
 		if err != nil {
 			return nil, err
 		}
@@ -259,7 +259,7 @@ func (s *session) resumeUnsolicited(ctx context.Context, c *response, name strin
 		if s.unsolicitedName() == name {
 			return s.unsolicited.resume(ctx, c, name, after, missed...)
 		}
-		asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after})
+		asked, err := s.sessions.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after})
 		if err != nil {
 			return err
 		}
@@ -289,7 +289,7 @@ func (s *session) resumeUnsolicited(ctx context.Context, c *response, name strin
 func (s *session) takeOver(ctx context.Context, c *response, name string, after uint64, missed []storedPart) error {
 	here := s.unsolicited
 	newName, start := here.restart() // from now on, messages are stored here
-	asked, err := s.endpoint.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after, Release: true})
+	asked, err := s.sessions.replicas.ask(ctx, &streamRequest{Session: s.id, Stream: name, After: after, Release: true})
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (s *session) takeOver(ctx context.Context, c *response, name string, after 
 	}
 	missed = append(missed, storedPart{name, entries})
 	moved := append([]byte{entryMoved}, newName...)
-	if _, err := s.endpoint.store.Append(ctx, s.streamKey(name), moved); err != nil {
+	if _, err := s.sessions.store.Append(ctx, s.streamKey(name), moved); err != nil {
 		return err
 	}
 	if err := here.resume(ctx, c, newName, start, missed...); err != nil {

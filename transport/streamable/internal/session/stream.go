@@ -1,4 +1,4 @@
-package streamable
+package session
 
 import (
 	"bytes"
@@ -77,7 +77,7 @@ func (st *stream) Write(_ context.Context, msg []byte) error {
 	case st.send(entryMessage, msg):
 	case isCall(msg):
 		return errNoStream
-	case st == st.session.unsolicited && st.session.endpoint.sessions.shared && len(msg) <= maxDrop:
+	case st == st.session.unsolicited && st.session.sessions.shared && len(msg) <= maxDrop:
 		st.dropped = append(st.dropped[max(0, len(st.dropped)-maxDrops+1):], drop{bytes.Clone(msg), time.Now()})
 	}
 	return nil
@@ -95,12 +95,12 @@ func isCall(msg []byte) bool {
 func (st *stream) Reply(msg []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	defer st.session.endpoint.sessions.endCall(st.session)
+	defer st.session.sessions.endCall(st.session)
 	switch c := st.response; {
 	case msg == nil && st.name != "": // the call was canceled
 		st.store(entryEnd, nil)
 	case msg == nil:
-	case c != nil && st.name == "" && c.accepts.json:
+	case c != nil && st.name == "" && c.accepts.JSON:
 		c.answer(msg)
 	default:
 		st.send(entryReply, msg)
@@ -133,7 +133,7 @@ func (a answered) TakeCharge() *bufpool.Charge {
 func (st *stream) Detach(retry time.Duration) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if c := st.response; c != nil && c.accepts.events && st.session.resumes() {
+	if c := st.response; c != nil && c.accepts.Events && st.session.resumes() {
 		st.open()
 		_ = c.send(sse.Event{Retry: retry}) // a client that has disconnected may resume too
 		st.endResponse()
@@ -143,7 +143,7 @@ func (st *stream) Detach(retry time.Duration) {
 // send stores a message as an event and sends it if the client is connected. It reports
 // whether the client has received the event or can resume the stream for it.
 func (st *stream) send(kind byte, msg []byte) bool {
-	if st.done || st.response == nil && st.name == "" || st.response != nil && !st.response.accepts.events {
+	if st.done || st.response == nil && st.name == "" || st.response != nil && !st.response.accepts.Events {
 		return false // the client does not know the stream
 	}
 	st.open()
@@ -174,7 +174,7 @@ func (st *stream) store(kind byte, data []byte) bool {
 		return false
 	}
 	s := st.session
-	log := s.endpoint.store
+	log := s.sessions.store
 	st.entry = append(append(st.entry[:0], kind), data...)
 	id, err := log.Append(s.conn.Input(), st.key, st.entry)
 	if cap(st.entry) > maxEntryBuffer {
@@ -183,7 +183,7 @@ func (st *stream) store(kind byte, data []byte) bool {
 	if err != nil {
 		st.lost = true
 		if !s.hasEnded() {
-			s.endpoint.opts.Logger.Warn("streamable: storing an event failed", "error", err)
+			s.sessions.config.Logger.Warn("streamable: storing an event failed", "error", err)
 		}
 		_ = log.Drop(s.conn.Input(), st.key) // entries also expire
 		return false
@@ -212,12 +212,12 @@ func (st *stream) open() {
 
 // begin makes the stream resumable.
 func (st *stream) begin() {
-	st.name = st.session.endpoint.replicas.id + rand.Text()
+	st.name = st.session.sessions.replicas.id + rand.Text()
 	if st == st.session.unsolicited {
 		st.name = unsolicitedName + st.name
 	}
 	st.key = st.session.streamKey(st.name)
-	st.lapses = st.session.endpoint.replicas.lapseCount()
+	st.lapses = st.session.sessions.replicas.lapseCount()
 	st.store(entryStart, []byte(st.call.String()))
 	st.session.addStream(st)
 }
@@ -288,7 +288,7 @@ func (st *stream) answer(req *streamRequest) streamState {
 
 // held reports whether no other replica can have added entries to the stream, since this one has held
 // its lease from the beginning of the stream.
-func (st *stream) held() bool { return st.session.endpoint.replicas.holds(st.lapses) }
+func (st *stream) held() bool { return st.session.sessions.replicas.holds(st.lapses) }
 
 // missedNothing reports whether no event follows an entry.
 func (st *stream) missedNothing(after uint64) bool {

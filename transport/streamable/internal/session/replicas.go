@@ -1,4 +1,4 @@
-package streamable
+package session
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 // replicas exchanges messages with the other replicas that have sessions in the same store.
 type replicas struct {
-	endpoint   *Endpoint
+	sessions   *Sessions
 	id         string        // of this replica, a part of the names of its streams
 	missed     chan struct{} // has a value if notices may have been lost
 	forwarding *quota.Quota  // messages of clients that are being passed to other replicas
@@ -30,10 +30,10 @@ type replicas struct {
 	lease lease
 }
 
-func newReplicas(e *Endpoint) *replicas {
-	limits := &e.opts.Limits
+func newReplicas(t *Sessions) *replicas {
+	limits := &t.config.Limits
 	return &replicas{
-		endpoint: e, id: newReplicaID(), missed: make(chan struct{}, 1),
+		sessions: t, id: newReplicaID(), missed: make(chan struct{}, 1),
 		forwarding: quota.New("messages to other replicas", limits.Calls, limits.CallsPerPrincipal),
 	}
 }
@@ -43,7 +43,7 @@ func newReplicas(e *Endpoint) *replicas {
 func (r *replicas) start() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stop != nil || r.stopped || !r.endpoint.sessions.shared {
+	if r.stop != nil || r.stopped || !r.sessions.shared {
 		return nil
 	}
 	if r.failure == nil || time.Since(r.failed) > time.Second {
@@ -57,18 +57,18 @@ func (r *replicas) subscribe() error {
 	if err := r.createLease(); err != nil {
 		return err
 	}
-	stopNotices, err := r.endpoint.store.Subscribe(r.endpoint.ctx, "sessions", r.handleNotice)
+	stopNotices, err := r.sessions.store.Subscribe(r.sessions.ctx, "sessions", r.handleNotice)
 	if err != nil {
 		return err
 	}
-	stopRequests, err := r.endpoint.store.Subscribe(r.endpoint.ctx, "replica/"+r.id, r.handleRequest)
+	stopRequests, err := r.sessions.store.Subscribe(r.sessions.ctx, "replica/"+r.id, r.handleRequest)
 	if err != nil {
 		stopNotices()
 		return err
 	}
 	r.stop = []func(){stopNotices, stopRequests}
-	r.endpoint.background.Go(r.keepLease)
-	r.endpoint.background.Go(r.reloadMissed)
+	r.sessions.background.Go(r.keepLease)
+	r.sessions.background.Go(r.reloadMissed)
 	return nil
 }
 
@@ -95,7 +95,7 @@ type notice struct {
 
 // publish sends a notice with a notification of the client, or nil.
 func (r *replicas) publish(ctx context.Context, n notice, msg jsonrpc.Message) error {
-	if !r.endpoint.sessions.shared {
+	if !r.sessions.shared {
 		return nil
 	}
 	n.From = r.id
@@ -103,7 +103,7 @@ func (r *replicas) publish(ctx context.Context, n notice, msg jsonrpc.Message) e
 	if err != nil {
 		return err
 	}
-	return r.endpoint.store.Publish(ctx, "sessions", data)
+	return r.sessions.store.Publish(ctx, "sessions", data)
 }
 
 // encode returns the JSON of a header and, after a line break, a message of the client or nothing, so
@@ -119,7 +119,7 @@ func encode(header any, msg jsonrpc.Message) ([]byte, error) {
 // handleNotice handles a notice. Messages of the client are received in order. What may wait for the
 // store or for a client does not delay the next notice.
 func (r *replicas) handleNotice(_ context.Context, m store.Message) {
-	e := r.endpoint
+	t := r.sessions
 	if m.Missed {
 		select {
 		case r.missed <- struct{}{}:
@@ -130,10 +130,10 @@ func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 	var n notice
 	header, message, _ := bytes.Cut(m.Data, []byte{'\n'})
 	if err := json.Unmarshal(header, &n); err != nil {
-		e.opts.Logger.Warn("streamable: a message of another replica is malformed", "error", err)
+		t.config.Logger.Warn("streamable: a message of another replica is malformed", "error", err)
 		return
 	}
-	s := e.sessions.local(n.Session)
+	s := t.local(n.Session)
 	if s == nil || n.From == r.id {
 		return
 	}
@@ -142,10 +142,10 @@ func (r *replicas) handleNotice(_ context.Context, m store.Message) {
 		r.receive(s, message)
 	case n.Listening:
 		name := s.unsolicitedName()
-		e.background.Go(func() { r.release(s, name, n.Stream) })
+		t.background.Go(func() { r.release(s, name, n.Stream) })
 	default:
 		if !s.stale.Swap(true) { // otherwise it will be reloaded anyway
-			e.background.Go(func() { r.reload(s) })
+			t.background.Go(func() { r.reload(s) })
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (r *replicas) release(s *session, name, elsewhere string) {
 		return
 	}
 	if _, unsolicited := isStreamName(elsewhere); unsolicited {
-		ctx, cancel := context.WithTimeout(r.endpoint.ctx, storeTimeout)
+		ctx, cancel := context.WithTimeout(r.sessions.ctx, storeTimeout)
 		defer cancel()
 		entries, err := s.read(ctx, elsewhere, 0)
 		if err == nil && movedTo(entries) != "" {
@@ -173,20 +173,20 @@ func (r *replicas) reloadMissed() {
 	for {
 		select {
 		case <-r.missed:
-		case <-r.endpoint.ctx.Done():
+		case <-r.sessions.ctx.Done():
 			return
 		}
-		for _, s := range r.endpoint.sessions.all() {
+		for _, s := range r.sessions.all() {
 			r.reload(s)
 		}
 	}
 }
 
 func (r *replicas) reload(s *session) {
-	ctx, cancel := context.WithTimeout(r.endpoint.ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(r.sessions.ctx, storeTimeout)
 	defer cancel()
 	if err := s.reload(ctx); err != nil && !errors.Is(err, errNoSession) && ctx.Err() == nil {
-		r.endpoint.opts.Logger.Warn("streamable: reading a session failed", "error", err)
+		r.sessions.config.Logger.Warn("streamable: reading a session failed", "error", err)
 	}
 }
 
@@ -194,7 +194,7 @@ func (r *replicas) reload(s *session) {
 func (r *replicas) receive(s *session, data []byte) {
 	msg, err := jsonrpc.Decode(data)
 	if err != nil {
-		r.endpoint.opts.Logger.Warn("streamable: a message of another replica is malformed", "error", err)
+		r.sessions.config.Logger.Warn("streamable: a message of another replica is malformed", "error", err)
 		return
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && !req.IsNotification() {
@@ -218,7 +218,7 @@ func (r *replicas) forward(ctx context.Context, s *session, msg jsonrpc.Message)
 			return false, nil
 		}
 	}
-	if !r.endpoint.sessions.shared {
+	if !r.sessions.shared {
 		return false, nil
 	}
 	if err := r.forwarding.Acquire(s.principal); err != nil {
@@ -232,7 +232,7 @@ func (r *replicas) forward(ctx context.Context, s *session, msg jsonrpc.Message)
 	if err != nil {
 		return true, err
 	}
-	if _, err = r.endpoint.store.Request(ctx, "replica/"+asker, data); errors.Is(err, store.ErrNoResponder) {
+	if _, err = r.sessions.store.Request(ctx, "replica/"+asker, data); errors.Is(err, store.ErrNoResponder) {
 		if alive, failed := r.hasLease(ctx, asker); !alive && failed == nil {
 			err = errAskerEnded
 		}
@@ -268,14 +268,14 @@ const (
 // ask returns the state of a stream at the replica that owns it.
 func (r *replicas) ask(ctx context.Context, req *streamRequest) (streamState, error) {
 	owner := streamOwner(req.Stream)
-	if owner == r.id || !r.endpoint.sessions.shared {
+	if owner == r.id || !r.sessions.shared {
 		return r.answer(req), nil
 	}
 	data, err := json.Marshal(req)
 	if err != nil {
 		return streamState{}, err
 	}
-	reply, err := r.endpoint.store.Request(ctx, "replica/"+owner, data)
+	reply, err := r.sessions.store.Request(ctx, "replica/"+owner, data)
 	var state streamState
 	if err == nil {
 		err = json.Unmarshal(reply, &state)
@@ -296,24 +296,24 @@ func (r *replicas) handleRequest(_ context.Context, m store.Message) {
 	if m.Reply == nil || json.Unmarshal(header, &req) != nil {
 		return
 	}
-	if s := r.endpoint.sessions.local(req.Session); s != nil && len(message) > 0 {
+	if s := r.sessions.local(req.Session); s != nil && len(message) > 0 {
 		r.receive(s, message)
 	}
-	r.endpoint.background.Go(func() { // ending a stream waits for its client
-		ctx, cancel := context.WithTimeout(r.endpoint.ctx, storeTimeout)
+	r.sessions.background.Go(func() { // ending a stream waits for its client
+		ctx, cancel := context.WithTimeout(r.sessions.ctx, storeTimeout)
 		defer cancel()
 		reply, err := json.Marshal(r.answer(&req))
 		if err == nil {
 			err = m.Reply(ctx, reply)
 		}
 		if err != nil {
-			r.endpoint.opts.Logger.Warn("streamable: a reply to another replica was not sent", "error", err)
+			r.sessions.config.Logger.Warn("streamable: a reply to another replica was not sent", "error", err)
 		}
 	})
 }
 
 func (r *replicas) answer(req *streamRequest) streamState {
-	if s := r.endpoint.sessions.local(req.Session); s != nil {
+	if s := r.sessions.local(req.Session); s != nil {
 		if st := s.findStream(req.Stream); st != nil {
 			return st.answer(req)
 		}

@@ -1,4 +1,4 @@
-package streamable
+package session
 
 import (
 	"bytes"
@@ -45,14 +45,14 @@ func (s *session) create(ctx context.Context) error {
 		r.State = h.State()
 	}
 	var err error
-	if s.applied, err = s.endpoint.sessions.records.Create(ctx, recordKey(s.id), r, s.endpoint.sessions.recordEnd(openingTTL)); err == nil {
+	if s.applied, err = s.sessions.records.Create(ctx, recordKey(s.id), r, s.sessions.recordEnd(openingTTL)); err == nil {
 		s.applied.Value = record{} // the handler has it
 	}
 	return err
 }
 
 // load returns the record of a session, or [errNoSession].
-func (t *sessions) load(ctx context.Context, id string) (*state.Record[record], error) {
+func (t *Sessions) load(ctx context.Context, id string) (*state.Record[record], error) {
 	if store.CheckName(recordKey(id)) != nil { // an endpoint makes no such id
 		return nil, errNoSession
 	}
@@ -67,10 +67,10 @@ func (t *sessions) load(ctx context.Context, id string) (*state.Record[record], 
 }
 
 // update changes the state of a session in its record, or returns [errNoSession]. The time to live begins again.
-func (t *sessions) update(ctx context.Context, id string, change func(json.RawMessage) (json.RawMessage, error)) (stored *state.Record[record], changed bool, err error) {
+func (t *Sessions) update(ctx context.Context, id string, change func(json.RawMessage) (json.RawMessage, error)) (stored *state.Record[record], changed bool, err error) {
 	stored, err = t.records.Update(ctx, recordKey(id), func(stored *state.Record[record]) error {
 		before := stored.Value.State
-		stored.Until = t.recordEnd(t.opts.Limits.SessionTTL)
+		stored.Until = t.recordEnd(t.config.Limits.SessionTTL)
 		stored.Value.State, err = change(before)
 		changed = !bytes.Equal(before, stored.Value.State)
 		return err
@@ -84,9 +84,70 @@ func (t *sessions) update(ctx context.Context, id string, change func(json.RawMe
 // recordEnd returns the end of a record whose session may be idle for some time. It is later,
 // since the record is refreshed only now and then, and the clocks of replicas may differ by a minute.
 // Without replicas, it does not end: the session deletes it, after a time that does not include sleep of the machine.
-func (t *sessions) recordEnd(idle time.Duration) time.Time {
+func (t *Sessions) recordEnd(idle time.Duration) time.Time {
 	if !t.shared {
 		return time.Time{}
 	}
 	return time.Now().Add(idle + idle/4 + time.Minute)
+}
+
+// session returns the session with an id and enters it. It restores a session that is not open in
+// this replica.
+func (t *Sessions) session(ctx context.Context, id, principal string) (*session, error) {
+	if s := t.find(id, principal); s != nil {
+		return s, nil
+	}
+	_, err, _ := t.restoring.Do(id+"\x00"+principal, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout) // other requests wait for it
+		defer cancel()
+		return nil, t.restore(ctx, id, principal)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s := t.find(id, principal); s != nil {
+		return s, nil
+	}
+	return nil, errNoSession
+}
+
+// A busyError is the error of a limit. Its text is meant for the client.
+type busyError struct{ error }
+
+// ErrShuttingDown is the error of requests after Close.
+var ErrShuttingDown = errors.New("the server is shutting down")
+
+// restore opens a session of the store in this replica, if it is not open.
+func (t *Sessions) restore(ctx context.Context, id, principal string) error {
+	stored, err := t.load(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !stored.Value.belongsTo(principal), stored.Value.State == nil: // without a state, it exists only where it was opened
+		return errNoSession
+	case t.local(id) != nil:
+		return nil
+	}
+	if err := t.replicas.start(); err != nil {
+		return err
+	}
+	if err := t.config.Quota.Sessions.Acquire(principal); err != nil {
+		return busyError{err}
+	}
+	s := newSession(t, principal)
+	s.id, s.version = id, stored.Value.Version
+	if err = s.apply(ctx, stored); err == nil && !t.add(s, t.config.Limits.SessionTTL) {
+		err = busyError{ErrShuttingDown}
+	}
+	if err != nil {
+		t.config.Quota.Sessions.Release(principal)
+		s.close()
+		return err
+	}
+	// Earlier notices of changes were ignored, so the record is read again.
+	if err := s.refresh(ctx); err != nil {
+		t.discard(ctx, s, false)
+		return err
+	}
+	return nil
 }

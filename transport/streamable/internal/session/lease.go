@@ -1,4 +1,4 @@
-package streamable
+package session
 
 import (
 	"context"
@@ -69,11 +69,11 @@ func leaseKey(replica string) string { return "replica/" + replica }
 
 // createLease begins the lease of this replica, with a new id if another replica has the same.
 func (r *replicas) createLease() error {
-	ctx, cancel := context.WithTimeout(r.endpoint.ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(r.sessions.ctx, storeTimeout)
 	defer cancel()
 	for {
 		begun := time.Now()
-		_, err := r.endpoint.store.Create(ctx, leaseKey(r.id), []byte(r.id), leaseTTL)
+		_, err := r.sessions.store.Create(ctx, leaseKey(r.id), []byte(r.id), leaseTTL)
 		if err == nil {
 			r.lease.set(begun, true)
 			return nil
@@ -92,26 +92,26 @@ func (r *replicas) keepLease() {
 	for {
 		select {
 		case <-ticker.C:
-		case <-r.endpoint.ctx.Done():
+		case <-r.sessions.ctx.Done():
 			return
 		}
-		if err := r.refreshLease(); err != nil && r.endpoint.ctx.Err() == nil {
-			r.endpoint.opts.Logger.Warn("streamable: the lease of this replica could not be refreshed", "error", err)
+		if err := r.refreshLease(); err != nil && r.sessions.ctx.Err() == nil {
+			r.sessions.config.Logger.Warn("streamable: the lease of this replica could not be refreshed", "error", err)
 		}
 	}
 }
 
 func (r *replicas) refreshLease() error {
-	ctx, cancel := context.WithTimeout(r.endpoint.ctx, leaseTTL/3)
+	ctx, cancel := context.WithTimeout(r.sessions.ctx, leaseTTL/3)
 	defer cancel()
 	begun := time.Now()
-	item, err := r.endpoint.store.Get(ctx, leaseKey(r.id))
+	item, err := r.sessions.store.Get(ctx, leaseKey(r.id))
 	switch lapsed := errors.Is(err, store.ErrNotFound); {
 	case lapsed:
 		r.lease.set(time.Time{}, true)
-		_, err = r.endpoint.store.Create(ctx, leaseKey(r.id), []byte(r.id), leaseTTL)
+		_, err = r.sessions.store.Create(ctx, leaseKey(r.id), []byte(r.id), leaseTTL)
 	case err == nil:
-		_, err = r.endpoint.store.Update(ctx, leaseKey(r.id), item.Value, item.Revision, leaseTTL)
+		_, err = r.sessions.store.Update(ctx, leaseKey(r.id), item.Value, item.Revision, leaseTTL)
 	}
 	if err == nil {
 		r.lease.set(begun, false)
@@ -128,12 +128,12 @@ func (r *replicas) endLease() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	_ = r.endpoint.store.Delete(ctx, leaseKey(r.id), 0) // it also expires
+	_ = r.sessions.store.Delete(ctx, leaseKey(r.id), 0) // it also expires
 }
 
 // hasLease reports whether a replica has not ended.
 func (r *replicas) hasLease(ctx context.Context, replica string) (bool, error) {
-	_, err := r.endpoint.store.Get(ctx, leaseKey(replica))
+	_, err := r.sessions.store.Get(ctx, leaseKey(replica))
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -149,7 +149,7 @@ func (r *replicas) lapseCount() int {
 
 // holds reports whether the lease exists, and has existed since there were some lapses.
 func (r *replicas) holds(lapses int) bool {
-	if !r.endpoint.sessions.shared {
+	if !r.sessions.shared {
 		return true
 	}
 	r.lease.mu.Lock()

@@ -1,4 +1,4 @@
-package streamable
+package session
 
 import (
 	"bytes"
@@ -32,8 +32,7 @@ func TestSessionSurvivesSleep(t *testing.T) {
 	}
 	defer memory.Close()
 	for shared, ends := range map[bool]bool{false: false, true: true} {
-		sessions := &sessions{opts: &Options{}, store: memory, records: state.NewRecords[record](memory, nil), shared: shared}
-		s := &session{endpoint: &Endpoint{sessions: sessions}, id: fmt.Sprint("session-", shared)}
+		s := &session{sessions: &Sessions{store: memory, records: state.NewRecords[record](memory, nil), shared: shared}, id: fmt.Sprint("session-", shared)}
 		if err := s.create(t.Context()); err != nil || s.applied.Until.IsZero() == ends {
 			t.Errorf("with replicas: %t: the record ends at %v; %v", shared, s.applied.Until, err)
 		}
