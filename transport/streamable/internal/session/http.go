@@ -33,7 +33,7 @@ func (t *Sessions) Receive(w http.ResponseWriter, r *http.Request, accepts wire.
 	if !isRequest || req.IsNotification() {
 		elsewhere, err := t.replicas.forward(r.Context(), s, msg)
 		if err != nil {
-			t.refuseForwarding(w, err)
+			t.refuse(w, err)
 			return
 		}
 		if !elsewhere {
@@ -61,7 +61,7 @@ func (t *Sessions) ReceiveBatch(w http.ResponseWriter, r *http.Request, accepts 
 	st := &stream{session: s, charge: charge}
 	for _, msg := range msgs {
 		if _, err := t.replicas.forward(r.Context(), s, msg); err != nil {
-			t.refuseForwarding(w, err)
+			t.refuse(w, err)
 			return
 		}
 	}
@@ -73,63 +73,44 @@ func (t *Sessions) ReceiveBatch(w http.ResponseWriter, r *http.Request, accepts 
 	s.serve(w, r, accepts, st, func() { s.conn.Receive(r.Context(), st, st, body) })
 }
 
-// refuseForwarding answers a request with a message that other replicas have not received.
-func (t *Sessions) refuseForwarding(w http.ResponseWriter, err error) {
+// refuse answers a request that has failed.
+func (t *Sessions) refuse(w http.ResponseWriter, err error) {
 	switch busy, ok := errors.AsType[busyError](err); {
 	case ok:
 		httpguard.RefuseBusy(w, busy.Error())
+	case errors.Is(err, errNoSession):
+		httpguard.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "the session does not exist; begin a new one with initialize")
 	case errors.Is(err, errAskerEnded):
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, err.Error())
 	case errors.Is(err, store.ErrTooLarge):
 		httpguard.Refuse(w, http.StatusRequestEntityTooLarge, jsonrpc.InvalidRequest, "the message is too large to be passed to another replica")
 	default:
-		t.refuseUnstored(w, err)
+		if !errors.Is(err, context.Canceled) { // the client has disconnected
+			t.config.Logger.Warn("streamable: the store of sessions has failed", "error", err)
+		}
+		httpguard.RefuseBusy(w, "busy: the store of sessions cannot be used now")
 	}
-}
-
-// refuseUnstored answers a request that needs the store, which has failed.
-func (t *Sessions) refuseUnstored(w http.ResponseWriter, err error) {
-	if !errors.Is(err, context.Canceled) { // the client has disconnected
-		t.config.Logger.Warn("streamable: the store of sessions has failed", "error", err)
-	}
-	httpguard.RefuseBusy(w, "busy: the store of sessions cannot be used now")
 }
 
 // initialize opens a session if the server accepts the handshake.
 func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request) {
-	if err := t.replicas.start(); err != nil {
-		t.refuseUnstored(w, err)
-		return
-	}
-	principal := transport.Principal(r.Context())
-	if err := t.config.Quota.Sessions.Acquire(principal); err != nil {
-		httpguard.RefuseBusy(w, err.Error())
-		return
-	}
-	s := newSession(t, principal)
-	s.id = rand.Text()
-	abandon := func() {
-		t.config.Quota.Sessions.Release(principal)
-		s.close()
-	}
 	var reply jsonrpc.Reply
-	err := jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply)
-	if err == nil {
-		s.version, err = negotiated(reply.Buf)
-	}
-	if err != nil {
-		abandon()
-		wire.RefuseCall(w, http.StatusOK, req, wire.Error(err))
+	var refused error
+	s, err := t.begin(rand.Text(), transport.Principal(r.Context()), min(openingTTL, t.config.Limits.SessionTTL), func(s *session) error {
+		if refused = jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply); refused == nil {
+			s.version, refused = negotiated(reply.Buf)
+		}
+		if refused != nil {
+			return refused
+		}
+		return s.create(r.Context())
+	})
+	switch {
+	case refused != nil:
+		wire.RefuseCall(w, http.StatusOK, req, wire.Error(refused))
 		return
-	}
-	if err := s.create(r.Context()); err != nil {
-		abandon()
-		t.refuseUnstored(w, err)
-		return
-	}
-	if !t.add(s, min(openingTTL, t.config.Limits.SessionTTL)) {
-		abandon()
-		httpguard.RefuseBusy(w, ErrShuttingDown.Error())
+	case err != nil:
+		t.refuse(w, err)
 		return
 	}
 	w.Header().Set(wire.HeaderSession, s.id)
@@ -149,18 +130,12 @@ func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wi
 // negotiated returns the version of a session from the answer to the handshake.
 func negotiated(answer []byte) (mcp.Version, error) {
 	msg, err := jsonrpc.Decode(answer)
-	if err != nil {
-		return "", err
+	if resp, ok := msg.(*jsonrpc.Response); err == nil && ok {
+		if version := resp.Member("protocolVersion"); jsonscan.KindOf(version) == jsonscan.String {
+			return mcp.Version(jsonscan.Unquote(version)), nil
+		}
 	}
-	resp, ok := msg.(*jsonrpc.Response)
-	if !ok || resp.Error != nil {
-		return "", errors.New("the answer to initialize is no result")
-	}
-	version := resp.Member("protocolVersion")
-	if jsonscan.KindOf(version) != jsonscan.String {
-		return "", errors.New("the result of initialize has no protocolVersion")
-	}
-	return mcp.Version(jsonscan.Unquote(version)), nil
+	return "", errors.New("the answer to initialize has no protocolVersion")
 }
 
 // enter returns the session of a request, or answers the request and returns nil. The
@@ -178,21 +153,10 @@ func (t *Sessions) enter(w http.ResponseWriter, r *http.Request) *session {
 	}
 	s, err := t.session(r.Context(), ids[0], transport.Principal(r.Context()))
 	if err != nil {
-		if busy, ok := errors.AsType[busyError](err); ok {
-			httpguard.RefuseBusy(w, busy.Error())
-		} else if errors.Is(err, errNoSession) {
-			refuseSession(w)
-		} else {
-			t.refuseUnstored(w, err)
-		}
+		t.refuse(w, err)
 		return nil
 	}
 	return s
-}
-
-// refuseSession answers a request whose session does not exist.
-func refuseSession(w http.ResponseWriter) {
-	httpguard.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "the session does not exist; begin a new one with initialize")
 }
 
 // Delete ends a session.
@@ -203,7 +167,7 @@ func (t *Sessions) Delete(w http.ResponseWriter, r *http.Request) {
 	}
 	t.leave(s)
 	if err := t.end(r.Context(), s); err != nil {
-		t.refuseUnstored(w, err)
+		t.refuse(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

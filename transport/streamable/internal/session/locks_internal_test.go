@@ -135,8 +135,8 @@ func TestSessionIsChangedConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer all.Close()
-		s := newSession(all, "")
-		s.id, s.version = "session", mcp.Version20251125
+		s := newSession(all, "session", "")
+		s.version = mcp.Version20251125
 		if i == 0 {
 			err = s.create(t.Context())
 		} else {

@@ -115,7 +115,7 @@ func (t *Sessions) session(ctx context.Context, id, principal string) (*session,
 type busyError struct{ error }
 
 // ErrShuttingDown is the error of requests after Close.
-var ErrShuttingDown = errors.New("the server is shutting down")
+var ErrShuttingDown error = busyError{errors.New("the server is shutting down")}
 
 // restore opens a session of the store in this replica, if it is not open.
 func (t *Sessions) restore(ctx context.Context, id, principal string) error {
@@ -128,20 +128,11 @@ func (t *Sessions) restore(ctx context.Context, id, principal string) error {
 	case t.local(id) != nil:
 		return nil
 	}
-	if err := t.replicas.start(); err != nil {
-		return err
-	}
-	if err := t.config.Quota.Sessions.Acquire(principal); err != nil {
-		return busyError{err}
-	}
-	s := newSession(t, principal)
-	s.id, s.version = id, stored.Value.Version
-	if err = s.apply(ctx, stored); err == nil && !t.add(s, t.config.Limits.SessionTTL) {
-		err = busyError{ErrShuttingDown}
-	}
+	s, err := t.begin(id, principal, t.config.Limits.SessionTTL, func(s *session) error {
+		s.version = stored.Value.Version
+		return s.apply(ctx, stored)
+	})
 	if err != nil {
-		t.config.Quota.Sessions.Release(principal)
-		s.close()
 		return err
 	}
 	// Earlier notices of changes were ignored, so the record is read again.

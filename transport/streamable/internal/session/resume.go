@@ -43,10 +43,8 @@ func (t *Sessions) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 		return false
 	case errors.Is(err, store.ErrPurged):
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the events after Last-Event-ID are not available")
-	case errors.Is(err, errMoved):
-		httpguard.RefuseBusy(w, err.Error())
 	default:
-		t.refuseUnstored(w, err)
+		t.refuse(w, err)
 	}
 	return true
 }

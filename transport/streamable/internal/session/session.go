@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -46,8 +45,8 @@ type session struct {
 	ended bool
 }
 
-func newSession(t *Sessions, principal string) *session {
-	s := &session{sessions: t, principal: principal}
+func newSession(t *Sessions, id, principal string) *session {
+	s := &session{sessions: t, id: id, principal: principal}
 	s.unsolicited = &stream{session: s}
 	conn := t.config.Conn
 	conn.Limiter = t.config.Quota.Client(principal)
@@ -76,9 +75,9 @@ func (s *session) checkBatch(batch []jsonrpc.Message) error {
 func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, st *stream, receive func()) {
 	if s.hasEnded() {
 		if s.sessions.ctx.Err() != nil {
-			httpguard.RefuseBusy(w, ErrShuttingDown.Error())
+			s.sessions.refuse(w, ErrShuttingDown)
 		} else {
-			refuseSession(w)
+			s.sessions.refuse(w, errNoSession)
 		}
 		return
 	}

@@ -109,6 +109,27 @@ func (t *Sessions) Close() error {
 
 var errNoSession = errors.New("the session does not exist")
 
+// begin opens a session in this replica. prepare gives it a version and a record, or that of another replica.
+func (t *Sessions) begin(id, principal string, idle time.Duration, prepare func(*session) error) (*session, error) {
+	if err := t.replicas.start(); err != nil {
+		return nil, err
+	}
+	if err := t.config.Quota.Sessions.Acquire(principal); err != nil {
+		return nil, busyError{err}
+	}
+	s := newSession(t, id, principal)
+	err := prepare(s)
+	if err == nil && !t.add(s, idle) {
+		err = ErrShuttingDown
+	}
+	if err != nil {
+		t.config.Quota.Sessions.Release(principal)
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // add opens a session in this replica. It returns false if a session with its id is open, or the
 // endpoint is closed.
 func (t *Sessions) add(s *session, idle time.Duration) bool {

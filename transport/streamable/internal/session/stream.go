@@ -295,7 +295,7 @@ func (st *stream) missedNothing(after uint64) bool {
 	return st.lastSent <= after && after <= st.lastID && st.held()
 }
 
-var errMoved = errors.New("another request of the client has resumed the stream")
+var errMoved error = busyError{errors.New("another request of the client has resumed the stream")}
 
 // attach sets the response that carries the stream.
 func (st *stream) attach(c *response) {
