@@ -21,11 +21,11 @@ type legacySession struct {
 	roots   changeQueue // has one change while the core must be notified of changed roots
 
 	mu        sync.Mutex
-	declared  declared
-	stopLists func()            // stops the watch of lists
-	watched   map[string]*watch // by URI
-	adopted   time.Time         // when a watch of another process was started here
-	ended     func(error)       // of Core.SessionOpened; may be nil
+	declared  *mcp.ServerCapabilities // by the answer to the handshake
+	stopLists func()                  // stops the watch of lists
+	watched   map[string]*watch       // by URI
+	adopted   time.Time               // when a watch of another process was started here
+	ended     func(error)             // of Core.SessionOpened; may be nil
 }
 
 // A watch is the watch of one resource.
@@ -143,7 +143,7 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if err != nil {
 		return err
 	}
-	if err := b.open(req, caller, declaredBy(&description.Capabilities)); err != nil {
+	if err := b.open(req, caller, &description.Capabilities); err != nil {
 		return ErrorFor(version, err)
 	}
 	return b.server.writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
@@ -156,15 +156,14 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 
 // open begins a session: it reports changes of lists, and notifies the core. It starts before the handshake is answered, so
 // that the client misses no change.
-func (b *binding) open(req *jsonrpc.Request, caller *mcp.Caller, reports declared) error {
-	filter := mcp.SubscriptionFilter{ToolsListChanged: reports.Tools, PromptsListChanged: reports.Prompts, ResourcesListChanged: reports.Resources}
+func (b *binding) open(req *jsonrpc.Request, caller *mcp.Caller, declared *mcp.ServerCapabilities) error {
 	call := mcp.NewCall(req, caller, nil)
-	_, stop, err := b.server.core.Watch(b.link.Input, &call, filter, b.changed)
+	_, stop, err := b.server.core.Watch(b.link.Input, &call, accepted(allLists, declared), b.changed)
 	if err != nil {
 		return err
 	}
 	b.legacy.mu.Lock()
-	b.legacy.declared, b.legacy.stopLists = reports, stop
+	b.legacy.declared, b.legacy.stopLists = declared, stop
 	b.legacy.mu.Unlock()
 	if b.link.Input.Err() != nil { // the link may have ended before stopLists was set
 		b.legacy.unwatchAll()
@@ -311,12 +310,16 @@ func (b *binding) subscribable(req *jsonrpc.Request) (uri string, err error) {
 		return "", err
 	}
 	b.legacy.mu.Lock()
-	has := b.legacy.declared.Subscribe
+	declared := b.legacy.declared
 	b.legacy.mu.Unlock()
-	if !has && !declaredBy(&description.Capabilities).Subscribe {
+	if !canSubscribe(declared) && !canSubscribe(&description.Capabilities) {
 		return "", methodNotFound(req.Method)
 	}
 	return uriOf(req)
+}
+
+func canSubscribe(has *mcp.ServerCapabilities) bool {
+	return has != nil && has.Resources != nil && has.Resources.Subscribe
 }
 
 // reserve adds a watch that has not started. It returns nil if the resource is watched
@@ -324,11 +327,7 @@ func (b *binding) subscribable(req *jsonrpc.Request) (uri string, err error) {
 func (l *legacySession) reserve(ctx context.Context, uri string) (*watch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for {
-		w := l.watched[uri]
-		if w == nil || w.failed {
-			break
-		}
+	for w := l.watched[uri]; w != nil && !w.failed; w = l.watched[uri] {
 		if w.stop != nil {
 			return nil, nil
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -22,35 +23,21 @@ const recentlyWatched = 5 * time.Second
 type sessionState struct {
 	// Handshake has the version of the session. The name of the client is kept without its other information,
 	// which may be long.
-	Handshake *mcp.InitializeParams `json:"handshake"`
-	Declared  declared              `json:"declared"`
-	Level     mcp.LoggingLevel      `json:"level"`
-	Resources []string              `json:"resources,omitempty"` // subscribed to
+	Handshake *mcp.InitializeParams   `json:"handshake"`
+	Declared  *mcp.ServerCapabilities `json:"declared"` // whose changes the client is notified of, without the other capabilities
+	Level     mcp.LoggingLevel        `json:"level"`
+	Resources []string                `json:"resources,omitempty"` // subscribed to
 }
 
-// declared is what the handshake has declared to the client: which changes it is notified of.
-type declared struct {
-	Tools     bool `json:"tools,omitempty"`
-	Prompts   bool `json:"prompts,omitempty"`
-	Resources bool `json:"resources,omitempty"`
-	Subscribe bool `json:"subscribe,omitempty"` // single resources, after resources/subscribe
-}
-
-func declaredBy(has *mcp.ServerCapabilities) declared {
-	return declared{
-		Tools:     has.Tools != nil && has.Tools.ListChanged,
-		Prompts:   has.Prompts != nil && has.Prompts.ListChanged,
-		Resources: has.Resources != nil && has.Resources.ListChanged,
-		Subscribe: has.Resources != nil && has.Resources.Subscribe,
-	}
-}
+// allLists is what a session reports, if the server does.
+var allLists = mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 
 func decodeState(raw json.RawMessage) (*sessionState, error) {
 	var st sessionState
 	if err := json.Unmarshal(raw, &st); err != nil {
 		return nil, fmt.Errorf("the state of a session is malformed: %w", err)
 	}
-	if st.Handshake == nil || !st.Level.Valid() {
+	if st.Handshake == nil || st.Declared == nil || !st.Level.Valid() {
 		return nil, errors.New("the state of a session is malformed: it has no handshake or no level")
 	}
 	return &st, nil
@@ -74,10 +61,11 @@ func (l *legacySession) state() *sessionState {
 			ProtocolVersion: caller.Version, Capabilities: caller.Capabilities,
 			ClientInfo: mcp.Implementation{Name: caller.Info.Name, Version: caller.Info.Version},
 		},
-		Declared: l.declared, Level: caller.LogLevel,
+		Declared: &mcp.ServerCapabilities{Tools: l.declared.Tools, Prompts: l.declared.Prompts, Resources: l.declared.Resources},
+		Level:    caller.LogLevel,
 	}
-	for uri, w := range l.watched {
-		if w.wanted {
+	for _, uri := range sortedKeys(l.watched) {
+		if l.watched[uri].wanted {
 			st.Resources = append(st.Resources, uri)
 		}
 	}
@@ -188,10 +176,6 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 
 // restore opens the session of a handshake that another process has answered.
 func (b *binding) restore(st *sessionState) error {
-	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodInitialize, json.RawMessage(emptyObject))
-	if err != nil {
-		return err
-	}
 	if _, err := b.server.core.Describe(); err != nil {
 		return err
 	}
@@ -200,22 +184,18 @@ func (b *binding) restore(st *sessionState) error {
 		LogLevel: st.Level, Principal: b.link.Principal,
 	}
 	b.legacy.caller.Store(caller)
-	return b.open(req, caller, st.Declared)
+	return b.open(&jsonrpc.Request{Method: mcp.MethodInitialize}, caller, st.Declared)
 }
 
 // adopt starts a watch that the client has begun at another process. It ignores an error: the resource may have
 // gone, which its subscriber need not know. A change between the two beginnings has not been reported here. If the client does not
 // listen, it is notified when it begins to.
 func (b *binding) adopt(ctx context.Context, uri string, w *watch, listening bool) {
-	params, err := (&mcp.ResourceParams{URI: uri}).AppendJSON(nil)
-	if err != nil {
-		return // a URI of the store can be encoded
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodResourcesSubscribe, fmt.Appendf(nil, `{"uri":%s}`, jsonscan.Quote(uri)))
+	var stop func()
+	if err == nil {
+		stop, _ = b.watchResource(ctx, req, b.legacy.caller.Load(), uri)
 	}
-	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodResourcesSubscribe, params)
-	if err != nil {
-		return
-	}
-	stop, _ := b.watchResource(ctx, req, b.legacy.caller.Load(), uri)
 	b.started(uri, w, stop)
 	b.legacy.mu.Lock()
 	b.legacy.adopted = time.Now()
@@ -230,7 +210,8 @@ func (b *binding) ClientListens(ctx context.Context, missed bool) {
 	l := &b.legacy
 	var changes []mcp.Change
 	l.mu.Lock()
-	for kind, reported := range [...]bool{mcp.KindTool: l.declared.Tools, mcp.KindPrompt: l.declared.Prompts, mcp.KindResource: l.declared.Resources} {
+	lists := accepted(allLists, l.declared)
+	for kind, reported := range [...]bool{mcp.KindTool: lists.ToolsListChanged, mcp.KindPrompt: lists.PromptsListChanged, mcp.KindResource: lists.ResourcesListChanged} {
 		if missed && reported {
 			changes = append(changes, mcp.Change{Kind: mcp.Kind(kind)})
 		}

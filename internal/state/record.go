@@ -50,8 +50,8 @@ func (r *Record[T]) Extend(until time.Time) {
 	}
 }
 
-// Precedes reports whether a record is older than another one with its key.
-func (r *Record[T]) Precedes(other *Record[T]) bool { return r.revision < other.revision }
+// Revision returns the number of what is in the store. It grows with each change of the record.
+func (r *Record[T]) Revision() uint64 { return r.revision }
 
 func (r *Record[T]) ended(now time.Time) bool { return !r.Until.IsZero() && !now.Before(r.Until) }
 

@@ -444,7 +444,7 @@ func TestIdleSessionBudget(t *testing.T) {
 	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
-	const sessions, most = 5000, 2700
+	const sessions, most = 5000, 2560
 	endpoint := streamable.Handler(newServer(), &streamable.Options{Logger: quiet})
 	defer endpoint.Close()
 	request := repeater(t, endpoint, http.Header{}, initialize(mcp.Version20251125))

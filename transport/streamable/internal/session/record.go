@@ -10,7 +10,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -41,13 +40,11 @@ func (r *record) belongsTo(principal string) bool {
 // create stores the record of a new session.
 func (s *session) create(ctx context.Context) error {
 	r := record{Principal: hashPrincipal(s.principal), Version: s.version}
-	if h, ok := s.handler.(transport.SessionHandler); ok {
-		r.State = h.State()
+	if s.stateful != nil {
+		r.State = s.stateful.State()
 	}
-	var err error
-	if s.applied, err = s.sessions.records.Create(ctx, recordKey(s.id), r, s.sessions.recordEnd(openingTTL)); err == nil {
-		s.applied.Value = record{} // the handler has it
-	}
+	stored, err := s.sessions.records.Create(ctx, recordKey(s.id), r, s.sessions.recordEnd(openingTTL))
+	s.applied = stored.Revision()
 	return err
 }
 
@@ -64,21 +61,6 @@ func (t *Sessions) load(ctx context.Context, id string) (*state.Record[record], 
 		return nil, errors.New("the record of a session is malformed: it has no version")
 	}
 	return stored, err
-}
-
-// update changes the state of a session in its record, or returns [errNoSession]. The time to live begins again.
-func (t *Sessions) update(ctx context.Context, id string, change func(json.RawMessage) (json.RawMessage, error)) (stored *state.Record[record], changed bool, err error) {
-	stored, err = t.records.Update(ctx, recordKey(id), func(stored *state.Record[record]) error {
-		before := stored.Value.State
-		stored.Until = t.recordEnd(t.config.Limits.SessionTTL)
-		stored.Value.State, err = change(before)
-		changed = !bytes.Equal(before, stored.Value.State)
-		return err
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		err = errNoSession
-	}
-	return stored, changed, err
 }
 
 // recordEnd returns the end of a record whose session may be idle for some time. It is later,

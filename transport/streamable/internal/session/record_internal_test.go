@@ -32,9 +32,13 @@ func TestSessionSurvivesSleep(t *testing.T) {
 	}
 	defer memory.Close()
 	for shared, ends := range map[bool]bool{false: false, true: true} {
-		s := &session{sessions: &Sessions{store: memory, records: state.NewRecords[record](memory, nil), shared: shared}, id: fmt.Sprint("session-", shared)}
-		if err := s.create(t.Context()); err != nil || s.applied.Until.IsZero() == ends {
-			t.Errorf("with replicas: %t: the record ends at %v; %v", shared, s.applied.Until, err)
+		s := &session{version: mcp.Version20251125, sessions: &Sessions{store: memory, records: state.NewRecords[record](memory, nil), shared: shared}, id: fmt.Sprint("session-", shared)}
+		if err := s.create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stored, err := s.sessions.load(t.Context(), s.id)
+		if err != nil || stored.Until.IsZero() == ends {
+			t.Errorf("with replicas: %t: the record ends at %v; %v", shared, stored.Until, err)
 		}
 	}
 }

@@ -185,7 +185,10 @@ func (r *replicas) reloadMissed() {
 func (r *replicas) reload(s *session) {
 	ctx, cancel := context.WithTimeout(r.sessions.ctx, storeTimeout)
 	defer cancel()
-	if err := s.reload(ctx); err != nil && !errors.Is(err, errNoSession) && ctx.Err() == nil {
+	switch err := s.reload(ctx); {
+	case errors.Is(err, errNoSession):
+		r.sessions.discard(ctx, s, true)
+	case err != nil && ctx.Err() == nil:
 		r.sessions.config.Logger.Warn("streamable: reading a session failed", "error", err)
 	}
 }

@@ -115,24 +115,20 @@ func (s *session) beginFollowing(name string, end func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if earlier := s.followers[name]; earlier != nil {
-		earlier.end()
+		(*earlier)()
 	}
 	if s.followers == nil {
-		s.followers = make(map[string]*follower)
+		s.followers = make(map[string]*func())
 	}
-	f := &follower{end}
-	s.followers[name] = f
+	s.followers[name] = &end
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.followers[name] == f {
+		if s.followers[name] == &end {
 			delete(s.followers, name)
 		}
 	}
 }
-
-// A follower is a request that follows the stream of a call.
-type follower struct{ end func() }
 
 // sendStored sends the stored events after an entry. It returns the id of the last entry, and whether
 // that is the end of the stream. It opens the response unless there are none, or reading fails first.

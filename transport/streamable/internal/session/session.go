@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,16 +27,17 @@ type session struct {
 	principal   string
 	version     mcp.Version
 	handler     jsonrpc.Handler
+	stateful    transport.SessionHandler // the handler, or nil if it has no state
 	conn        *jsonrpc.Conn
 	unsolicited *stream
 
-	applyMu sync.Mutex            // held while the record or what follows from it changes
-	applied *state.Record[record] // without its value
-	stale   atomic.Bool           // another replica has changed the record, and it will be reloaded
+	applyMu sync.Mutex  // held while the record or what follows from it changes
+	applied uint64      // revision of the record that the handler has
+	stale   atomic.Bool // another replica has changed the record, and it will be reloaded
 
 	mu        sync.Mutex
-	streams   []*stream            // those that a client can resume
-	followers map[string]*follower // by stream
+	streams   []*stream          // those that a client can resume
+	followers map[string]*func() // by stream
 
 	// Guarded by sessions.mu.
 	users int         // requests and calls in progress
@@ -56,6 +58,7 @@ func newSession(t *Sessions, id, principal string) *session {
 	s.conn = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
 		s.handler = t.config.Server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal, State: s})
+		s.stateful, _ = s.handler.(transport.SessionHandler)
 		return s.handler
 	}, &conn)
 	return s
@@ -158,36 +161,27 @@ func (s *session) findStream(name string) *stream {
 
 // apply passes a record to the handler, unless a newer one has been applied. s.applyMu is held.
 func (s *session) apply(ctx context.Context, stored *state.Record[record]) error {
-	if s.applied != nil && !s.applied.Precedes(stored) {
+	if stored.Revision() <= s.applied {
 		return nil
 	}
-	if h, ok := s.handler.(transport.SessionHandler); ok {
-		if err := h.SetState(ctx, stored.Value.State, s.unsolicitedName() != ""); err != nil {
+	if s.stateful != nil {
+		if err := s.stateful.SetState(ctx, stored.Value.State, s.unsolicitedName() != ""); err != nil {
 			return err
 		}
 	}
-	s.applied = stored
-	s.applied.Value = record{} // the handler has it
+	s.applied = stored.Revision()
 	return nil
 }
 
 // clientListens tells the handler that the client listens at this replica.
 func (s *session) clientListens(ctx context.Context, missed bool) {
-	if h, ok := s.handler.(transport.SessionHandler); ok {
-		h.ClientListens(ctx, missed)
+	if s.stateful != nil {
+		s.stateful.ClientListens(ctx, missed)
 	}
 }
 
-// reload applies what other replicas have changed. It ends a session that no longer exists.
+// reload applies what other replicas have changed. The error is [errNoSession] if the session does not exist any more.
 func (s *session) reload(ctx context.Context) error {
-	err := s.reloadRecord(ctx)
-	if errors.Is(err, errNoSession) {
-		s.sessions.discard(ctx, s, true)
-	}
-	return err
-}
-
-func (s *session) reloadRecord(ctx context.Context) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	s.stale.Store(false) // later changes may not be in the record that is read now
@@ -221,13 +215,21 @@ var (
 	errTooMuchState = &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "the subscriptions of the session are too large together: unsubscribe from some"}
 )
 
-// save changes the state in the record, and applies it with what other replicas have changed.
+// save changes the state in the record, whose time to live begins again, and applies it with what other replicas have changed.
 func (s *session) save(ctx context.Context, change func(json.RawMessage) (json.RawMessage, error)) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
-	stored, changed, err := s.sessions.update(ctx, s.id, change)
+	changed := false
+	stored, err := s.sessions.records.Update(ctx, recordKey(s.id), func(stored *state.Record[record]) error {
+		after, err := change(stored.Value.State)
+		changed = !bytes.Equal(stored.Value.State, after)
+		stored.Value.State, stored.Until = after, s.sessions.recordEnd(s.sessions.config.Limits.SessionTTL)
+		return err
+	})
 	if err == nil {
 		err = s.apply(ctx, stored)
+	} else if errors.Is(err, store.ErrNotFound) {
+		err = errNoSession
 	}
 	if err != nil || !changed {
 		return err

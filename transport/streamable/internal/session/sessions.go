@@ -259,17 +259,9 @@ func (t *Sessions) check(s *session) {
 		t.discard(ctx, s, true)
 	case err != nil:
 		t.config.Logger.Warn("streamable: extending the life of a session failed", "error", err)
-		t.retry(s)
-	}
-}
-
-// retry refreshes the record of a session again soon, since it may expire.
-func (t *Sessions) retry(s *session) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.used = true
-	if !s.ended && !t.closed {
-		s.timer.Reset(min(storeTimeout, t.untilCheck(s)))
+		t.mu.Lock()
+		s.used = true // the next check tries again, before the record ends
+		t.mu.Unlock()
 	}
 }
 
