@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -122,22 +124,52 @@ func (s *Store) settle(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		for missing := 1; missing > 0; missing-- {
+		awaited := awaitedTraces{"": 1}
+		for len(awaited) > 0 {
 			select {
 			case message := <-traces:
-				var trace struct {
-					Hops int `json:"hops"`
-				}
-				if err := json.Unmarshal(message.Data, &trace); err != nil {
+				var t trace
+				if err := json.Unmarshal(message.Data, &t); err != nil {
 					return err
 				}
-				missing += trace.Hops
+				awaited.receive(t)
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
 		return nil
 	})
+}
+
+// A trace is what a server says about a message that it has received.
+type trace struct {
+	Hops    int `json:"hops"` // servers to which it sent the message
+	Request struct {
+		Header map[string][]string `json:"header"`
+	} `json:"request"`
+}
+
+// awaitedTraces counts the traces that have not been received. Each has the value of the header Nats-Trace-Hop:
+// none at the first server, "2" at the second one to which that sent the message, and "2.1" at the first one after
+// that. The trace of a server may arrive before that of the server which sent the message to it: then its
+// count is -1 in the meantime.
+type awaitedTraces map[string]int
+
+func (a awaitedTraces) receive(t trace) {
+	hop := strings.Join(t.Request.Header["Nats-Trace-Hop"], "")
+	a.add(hop, -1)
+	if hop != "" {
+		hop += "."
+	}
+	for n := range t.Hops {
+		a.add(hop+strconv.Itoa(n+1), 1)
+	}
+}
+
+func (a awaitedTraces) add(hop string, delta int) {
+	if a[hop] += delta; a[hop] == 0 {
+		delete(a, hop)
+	}
 }
 
 // A subscriber calls handle for the messages of a subscription. The queue is its own, since a

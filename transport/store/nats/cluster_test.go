@@ -144,3 +144,40 @@ func retry(t *testing.T, ctx context.Context, name string, operation func() erro
 		}
 	}
 }
+
+// A store that is connected to one member of a cluster receives what is published at another one after Subscribe has
+// returned, also if the third one has a store.
+func TestSubscribersOfMembers(t *testing.T) {
+	t.Parallel()
+	members := newCluster(t)
+	opts := nats.Options{Replicas: 3, Timeout: startTimeout}
+	createStreams(t, members[0].url(), opts)
+	var stores []*nats.Store
+	for _, m := range members {
+		stores = append(stores, connect(t, m.url(), &opts))
+	}
+	var running sync.WaitGroup
+	for i := range 8 {
+		running.Go(func() {
+			for n := range 50 {
+				subject := fmt.Sprintf("%d/%d", i, n)
+				received := make(chan struct{}, 1)
+				stop, err := stores[n%3].Subscribe(t.Context(), subject, func(context.Context, store.Message) { received <- struct{}{} })
+				if err == nil {
+					err = stores[(n+i)%3].Publish(t.Context(), subject, nil)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				select {
+				case <-received:
+				case <-time.After(5 * time.Second):
+					t.Errorf("the message %s is lost", subject)
+				}
+				stop()
+			}
+		})
+	}
+	running.Wait()
+}

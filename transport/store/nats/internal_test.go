@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -172,5 +173,40 @@ func TestLeaseOfWorker(t *testing.T) {
 	}
 	if pending := worker.CachedInfo().NumAckPending; pending != 1 {
 		t.Errorf("%d jobs are delivered for the server, want 1", pending)
+	}
+}
+
+// All servers that have received a message are awaited, in whichever order their traces arrive.
+func TestAwaitedTraces(t *testing.T) {
+	hops := map[string]int{"": 2, "1": 0, "2": 1, "2.1": 0}
+	orders := [][]string{{}}
+	for range hops {
+		var longer [][]string
+		for _, order := range orders {
+			for hop := range hops {
+				if !slices.Contains(order, hop) {
+					longer = append(longer, append(slices.Clone(order), hop))
+				}
+			}
+		}
+		orders = longer
+	}
+	for _, order := range orders {
+		awaited := awaitedTraces{"": 1}
+		for i, hop := range order {
+			if len(awaited) == 0 {
+				t.Errorf("%q: not awaited after %d traces", order, i)
+				break
+			}
+			var received trace
+			received.Hops = hops[hop]
+			if hop != "" {
+				received.Request.Header = map[string][]string{"Nats-Trace-Hop": {hop}}
+			}
+			awaited.receive(received)
+		}
+		if len(awaited) > 0 {
+			t.Errorf("%q: then awaits %v", order, awaited)
+		}
 	}
 }
