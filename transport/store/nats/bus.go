@@ -67,9 +67,10 @@ func (s *Store) Subscribe(ctx context.Context, subject string, handle func(conte
 		return nil, err
 	}
 	epoch := s.currentEpoch()
-	b := subscriber{s: s, handle: handle, wake: make(chan struct{}, 1), reconnects: s.reconnects()}
+	b := subscriber{s: s, handle: handle, wake: make(chan struct{}, 1)}
 	var subscription *nats.Subscription
 	if err := s.do(ctx, func(context.Context) (err error) {
+		b.reconnects = s.reconnects()
 		subscription, err = s.conn.Subscribe(s.busSubject(subject), b.receive)
 		return err
 	}); err != nil {
@@ -96,7 +97,7 @@ func (s *Store) Subscribe(ctx context.Context, subject string, handle func(conte
 
 // unsubscribe ends a subscription, and waits until no server sends messages to it.
 func (s *Store) unsubscribe(subscription *nats.Subscription) {
-	if subscription.Unsubscribe() == nil && s.conn.IsConnected() {
+	if subscription.Unsubscribe() == nil && s.reachable() == nil {
 		_ = s.settle(context.Background()) // otherwise the server ends the subscription with the connection
 	}
 }
@@ -106,39 +107,39 @@ func (s *Store) unsubscribe(subscription *nats.Subscription) {
 // A cluster tells its members later than it answers the client, in the order of events. settle
 // sends a message for which all stores have a subscription, and which only leaves a trace (NATS
 // ADR-41): each server that has received it says so, and to how many others it sent it.
-func (s *Store) settle(ctx context.Context) error {
+func (s *Store) settle(ctx context.Context) error { return s.do(ctx, s.settleOnce) }
+
+func (s *Store) settleOnce(ctx context.Context) error {
 	if s.conn.ConnectedClusterName() == "" {
-		return s.flush(ctx)
+		return s.conn.FlushWithContext(ctx)
 	}
-	return s.do(ctx, func(ctx context.Context) error {
-		inbox := s.conn.NewInbox()
-		traces := make(chan *nats.Msg, maxServers)
-		subscription, err := s.conn.ChanSubscribe(inbox, traces)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = subscription.Unsubscribe() }() // fails only if the connection is closed
-		if err := s.conn.PublishMsg(&nats.Msg{
-			Subject: s.storesSubject(),
-			Header:  nats.Header{"Nats-Trace-Dest": {inbox}, "Nats-Trace-Only": {"true"}},
-		}); err != nil {
-			return err
-		}
-		awaited := awaitedTraces{"": 1}
-		for len(awaited) > 0 {
-			select {
-			case message := <-traces:
-				var t trace
-				if err := json.Unmarshal(message.Data, &t); err != nil {
-					return err
-				}
-				awaited.receive(t)
-			case <-ctx.Done():
-				return ctx.Err()
+	inbox := s.conn.NewInbox()
+	traces := make(chan *nats.Msg, maxServers)
+	subscription, err := s.conn.ChanSubscribe(inbox, traces)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = subscription.Unsubscribe() }() // fails only if the connection is closed
+	if err := s.conn.PublishMsg(&nats.Msg{
+		Subject: s.storesSubject(),
+		Header:  nats.Header{"Nats-Trace-Dest": {inbox}, "Nats-Trace-Only": {"true"}},
+	}); err != nil {
+		return err
+	}
+	awaited := awaitedTraces{"": 1}
+	for len(awaited) > 0 {
+		select {
+		case message := <-traces:
+			var t trace
+			if err := json.Unmarshal(message.Data, &t); err != nil {
+				return err
 			}
+			awaited.receive(t)
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // A trace is what a server says about a message that it has received.

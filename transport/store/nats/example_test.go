@@ -31,16 +31,16 @@ func ExampleEmbedded() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			fmt.Printf("%d %s\n", entry.ID, entry.Data)
+			fmt.Printf("%s\n", entry.Data)
 		}
 		if err := s.Close(); err != nil {
 			log.Fatal(err)
 		}
 	}
 	// Output:
-	// 1 started
-	// 1 started
-	// 2 started
+	// started
+	// started
+	// started
 }
 
 // Two replicas use one server.

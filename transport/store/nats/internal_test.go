@@ -107,7 +107,7 @@ func TestWatchAfterLongInterruption(t *testing.T) {
 			s.mu.Lock()
 			s.lost = time.Now().Add(-deletionAge)
 			s.mu.Unlock()
-			s.reconnected()
+			s.connected()
 		}
 		last = err
 	}

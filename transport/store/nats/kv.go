@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
 
 // newest returns the message of a key, from the leader of the stream, or nil.
 func (s *Store) newest(ctx context.Context, key string) (message *jetstream.RawStreamMsg, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, func(ctx context.Context) error {
 		err = attempt(ctx, func(ctx context.Context) error {
 			message, err = s.values.GetLastMsgForSubject(ctx, s.valueSubject(key))
 			return err
@@ -70,7 +71,7 @@ func (s *Store) Create(ctx context.Context, key string, value []byte, ttl time.D
 	if err := checkValue(key, ttl); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	var deletion uint64
 	for {
@@ -104,7 +105,7 @@ func (s *Store) Update(ctx context.Context, key string, value []byte, revision u
 	if err := checkValue(key, ttl); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	if err := s.checkRevision(ctx, key, revision); err != nil {
 		return 0, err
@@ -127,7 +128,7 @@ func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
 	if err := store.CheckName(key); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	if revision != 0 {
 		if err := s.checkRevision(ctx, key, revision); err != nil {
@@ -172,7 +173,7 @@ func (s *Store) write(ctx context.Context, key string, value []byte, last uint64
 
 // publish stores a message in the stream of its subject.
 func (s *Store) publish(ctx context.Context, message *nats.Msg) (sequence uint64, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, func(ctx context.Context) error {
 		ack, err := s.js.PublishMsg(ctx, message, jetstream.WithRetryAttempts(0)) // do repeats
 		if err == nil {
 			sequence = ack.Sequence
@@ -189,7 +190,7 @@ func (s *Store) Watch(ctx context.Context, prefix string) iter.Seq2[store.Item, 
 		running, cancel := s.until(ctx)
 		defer cancel()
 		if err := s.watch(running, prefix, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(store.Item{}, s.failure(ctx, err))
+			yield(store.Item{}, cmp.Or(s.failureOf(ctx), err))
 		}
 	}
 }
@@ -202,7 +203,7 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 		return err
 	}
 	var start uint64 // deletions before are no changes
-	if err := s.do(ctx, func(ctx context.Context) error {
+	if err := s.await(ctx, func(ctx context.Context) error {
 		info, err := s.values.Info(ctx)
 		if err == nil {
 			start = info.State.LastSeq
@@ -221,7 +222,7 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 		if err == nil {
 			first = false
 			if gaps != s.countGaps() {
-				return fmt.Errorf("%w for more than %v", errInterrupted, deletionAge)
+				return fmt.Errorf("nats: %w for more than %v", errInterrupted, deletionAge)
 			}
 			err = changes(ctx, epoch, consumer, func(message jetstream.Msg, sequence uint64) bool {
 				seen = sequence
@@ -231,7 +232,7 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 			interrupted = time.Now()
 			s.deleteConsumer(consumer)
 		}
-		if first || errors.Is(err, errStopped) || time.Since(interrupted) >= deletionAge || !wait(ctx, retryPause) {
+		if first && !isTemporary(err) || errors.Is(err, errStopped) || time.Since(interrupted) >= deletionAge || !wait(ctx, retryPause) {
 			return err
 		}
 	}
@@ -245,7 +246,7 @@ func (s *Store) keyOf(subject string) string {
 // valueConsumer creates a consumer of the changes of keys. As there is one message for each
 // key, the first ones are the values.
 func (s *Store) valueConsumer(ctx context.Context, prefix string, start uint64) (consumer jetstream.Consumer, err error) {
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, func(ctx context.Context) error {
 		consumer, err = s.js.CreateConsumer(ctx, s.valueStream(), jetstream.ConsumerConfig{
 			FilterSubject:     s.valuesBelow(prefix),
 			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
@@ -262,7 +263,7 @@ func (s *Store) valueConsumer(ctx context.Context, prefix string, start uint64) 
 
 // deleteConsumer deletes a consumer. If that fails, the server keeps it for consumerAge.
 func (s *Store) deleteConsumer(consumer jetstream.Consumer) {
-	if !s.conn.IsConnected() {
+	if s.reachable() != nil {
 		return // it would only delay the end of Watch
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)

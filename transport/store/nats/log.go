@@ -45,7 +45,7 @@ func (s *Store) Drop(ctx context.Context, stream string) error {
 	if err := store.CheckName(stream); err != nil {
 		return err
 	}
-	return s.do(ctx, func(ctx context.Context) error {
+	return s.doStream(ctx, func(ctx context.Context) error {
 		return s.log.Purge(ctx, jetstream.WithPurgeSubject(s.logSubject(stream)))
 	})
 }
@@ -154,27 +154,32 @@ func (s *Store) leaderID(ctx context.Context, request map[string]any) (uint64, e
 	if err != nil {
 		return 0, err
 	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Sequence uint64 `json:"seq"`
-		} `json:"message"`
-	}
-	err = s.do(ctx, func(ctx context.Context) error {
+	var id uint64
+	err = s.doStream(ctx, func(ctx context.Context) error {
 		var message *nats.Msg
 		err := attempt(ctx, func(ctx context.Context) (err error) {
 			message, err = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.logStream(), data)
 			return err
 		})
-		if err == nil {
-			err = json.Unmarshal(message.Data, &answer)
+		if err != nil {
+			return err
 		}
-		if err == nil && answer.Error != nil && answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
-			err = answer.Error
+		var answer struct {
+			Error   *jetstream.APIError `json:"error"`
+			Message struct {
+				Sequence uint64 `json:"seq"`
+			} `json:"message"`
 		}
-		return err
+		if err := json.Unmarshal(message.Data, &answer); err != nil {
+			return err
+		}
+		if answer.Error != nil && answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
+			return answer.Error
+		}
+		id = answer.Message.Sequence
+		return nil
 	})
-	return answer.Message.Sequence, err
+	return id, err
 }
 
 // A pageRequest is a request of stored messages, from any server that has the stream (NATS
@@ -194,7 +199,7 @@ func (s *Store) page(ctx context.Context, stream string, start uint64) (entries 
 	if err != nil {
 		return nil, err
 	}
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, func(ctx context.Context) error {
 		entries = nil
 		inbox := s.conn.NewInbox()
 		answers := make(chan *nats.Msg, pageEntries+1)
@@ -238,7 +243,7 @@ func (s *Store) nextID(ctx context.Context, stream string, after uint64) (id uin
 	if err != nil {
 		return 0, err
 	}
-	err = s.do(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, func(ctx context.Context) error {
 		answer, err := s.conn.RequestWithContext(ctx, s.directSubject(), request)
 		if err == nil && answer.Header.Get("Status") == "" {
 			id, err = sequenceOf(answer, jetstream.SequenceHeader)
@@ -298,11 +303,18 @@ func (f *follower) run(ctx context.Context) error {
 	check := time.NewTimer(interval)
 	defer check.Stop()
 	epoch := f.s.currentEpoch()
-	if err := f.catchUp(ctx, false); err != nil {
-		return err
-	}
-	for {
-		var behind bool
+	for behind, again := true, false; ; {
+		for behind {
+			// It waits for the server as long as it takes.
+			err := f.catchUp(ctx, again)
+			if err == nil {
+				behind, again = false, true
+				break
+			}
+			if errors.Is(err, errStopped) || errors.Is(err, store.ErrPurged) || !again && !isTemporary(err) || !wait(ctx, retryPause) {
+				return err
+			}
+		}
 		select {
 		case message := <-f.live:
 			if behind, err = f.take(message); err != nil {
@@ -319,16 +331,6 @@ func (f *follower) run(ctx context.Context) error {
 		check.Reset(interval)
 		if lost, err := subscription.Dropped(); err == nil && lost != f.lost {
 			f.lost, behind = lost, true
-		}
-		for behind {
-			// After an interruption it waits for the server as long as it takes.
-			err := f.catchUp(ctx, true)
-			if err == nil {
-				break
-			}
-			if errors.Is(err, errStopped) || errors.Is(err, store.ErrPurged) || !wait(ctx, retryPause) {
-				return err
-			}
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -39,6 +41,8 @@ type Options struct {
 	Limits store.Limits
 	// Timeout is how long an operation may take. Default [DefaultTimeout].
 	Timeout time.Duration
+	// Logger receives a warning if [Connect] cannot reach the server. Default slog.Default().
+	Logger *slog.Logger
 	// Token is a secret that clients of the server show: those of the embedded server, or
 	// those of a server that expects one.
 	Token string
@@ -71,6 +75,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	options.Prefix = cmp.Or(options.Prefix, DefaultPrefix)
 	options.Timeout = cmp.Or(options.Timeout, DefaultTimeout)
+	options.Logger = cmp.Or(options.Logger, slog.Default())
 	options.Replicas = cmp.Or(options.Replicas, 1)
 	if !validPrefix.MatchString(options.Prefix) {
 		return options, fmt.Errorf("Prefix %q, expected at most 32 letters, digits, - and _", options.Prefix)
@@ -83,10 +88,14 @@ func (o *Options) withDefaults() (Options, error) {
 	return options, err
 }
 
-// Connect connects to a server, or to a cluster, with JetStream. url has the form
-// "nats://host:port"; the addresses of several servers are separated by commas. It tries each
-// once, for [Options].Timeout, and returns an error if none can be reached. The caller must close
-// the store.
+// Connect returns a store in a server, or in a cluster, with JetStream. url has the form
+// "nats://host:port"; the addresses of several servers are separated by commas. opts may be nil. Connect
+// creates the streams if they do not exist, and updates them if the options have changed. It returns an error if the server
+// refuses the connection or the options, if it has no valid certificate, or if ctx ends.
+//
+// If no address can be reached within [Options].Timeout, or the server does not answer, Connect logs a warning and returns
+// the store: its operations fail until they can. It tries the addresses one after the other, each for its share of the Timeout,
+// but at least a second. ctx does not limit the use of the store. The caller must close the store.
 func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 	options, err := opts.withDefaults()
 	if err == nil && (options.Listen != "" || options.Sync != 0) {
@@ -94,7 +103,17 @@ func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 	}
 	var s *Store
 	if err == nil {
-		s, err = connect(ctx, url, &options)
+		s, err = connect(url, &options)
+	}
+	if err == nil {
+		err = s.start(ctx)
+		if ctx.Err() == nil && isTemporary(err) {
+			options.Logger.Warn("nats: the server cannot be reached; operations of the store fail until it can", "error", err)
+			err = nil
+		}
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("nats: connecting: %w", err)
@@ -152,10 +171,13 @@ func embedded(dir string, options *Options) (_ *Store, err error) {
 	if err == nil {
 		options.Client = []nats.Option{nats.InProcessServer(engine)}
 		var s *Store
-		if s, err = connect(context.Background(), "", options); err == nil {
+		if s, err = connect("", options); err == nil {
 			s.server, s.lock = engine, lock
 			if !config.DontListen {
 				s.url = engine.ClientURL()
+			}
+			if err = s.start(context.Background()); err != nil {
+				return nil, errors.Join(err, s.Close())
 			}
 			return s, nil
 		}
@@ -239,30 +261,42 @@ func (f *fatalError) Errorf(string, ...any)  {}
 func (f *fatalError) Debugf(string, ...any)  {}
 func (f *fatalError) Tracef(string, ...any)  {}
 
-func connect(ctx context.Context, url string, options *Options) (*Store, error) {
+// connect returns a store that connects to a server, now or later.
+func connect(url string, options *Options) (*Store, error) {
 	s := &Store{
-		prefix:  options.Prefix,
-		limits:  options.Limits,
-		timeout: options.Timeout,
-		workers: map[string]bool{},
-		closed:  make(chan struct{}),
+		prefix:    options.Prefix,
+		limits:    options.Limits,
+		timeout:   options.Timeout,
+		replicas:  options.Replicas,
+		preparing: make(chan struct{}, 1),
+		workers:   map[string]bool{},
+		closed:    make(chan struct{}),
+		tried:     make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
+	tried := sync.OnceFunc(func() { close(s.tried) })
+	addresses := time.Duration(strings.Count(url, ",") + 1)
 	client := append([]nats.Option{nats.Name("dovetail")}, options.Client...)
 	client = append(client,
-		nats.Timeout(options.Timeout),
+		nats.Timeout(max(options.Timeout/addresses, min(options.Timeout, time.Second))),
+		nats.RetryOnFailedConnect(true),
+		nats.IgnoreAuthErrorAbort(), // the server may accept the connection later
 		nats.MaxReconnects(-1),
-		nats.ReconnectWait(retryPause),
-		nats.ReconnectJitter(retryPause, retryPause),
+		nats.CustomReconnectDelay(func(int) time.Duration {
+			s.noteRefusal()
+			return retryPause + rand.N(retryPause) //nolint:gosec // it spreads the attempts of replicas
+		}),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
 		// What cannot be sent is an error, and must not be sent later.
 		nats.ReconnectBufSize(-1),
 		nats.SyncQueueLen(maxBehind),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // not to standard error
-		nats.DisconnectErrHandler(func(*nats.Conn, error) { s.disconnected() }),
-		nats.ReconnectHandler(func(*nats.Conn) { s.reconnected() }),
+		nats.ConnectHandler(func(*nats.Conn) { s.connected(); tried() }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { s.disconnected(err) }),
+		nats.ReconnectHandler(func(*nats.Conn) { s.connected() }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { s.unreachable(err); tried() }),
 		nats.ClosedHandler(func(*nats.Conn) { close(s.closed) }),
 	)
 	if options.Token != "" {
@@ -274,15 +308,13 @@ func connect(ctx context.Context, url string, options *Options) (*Store, error) 
 		s.nextEpoch()
 		return nil, err
 	}
+	s.mu.Lock()
 	s.conn = conn
+	s.mu.Unlock()
 	if s.js, err = jetstream.New(conn); err == nil {
-		err = s.createStreams(ctx, options.Replicas)
-	}
-	if err == nil {
-		_, err = conn.Subscribe(s.storesSubject(), func(*nats.Msg) {}) // for settle
-	}
-	if err == nil {
-		err = s.settle(ctx)
+		// For settle. The subscriptions of stores that connect at the same time have effect while the
+		// streams are looked up.
+		_, err = conn.Subscribe(s.storesSubject(), func(*nats.Msg) {})
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -290,80 +322,15 @@ func connect(ctx context.Context, url string, options *Options) (*Store, error) 
 	return s, nil
 }
 
-// createStreams creates the streams, or updates them if the options have changed.
-func (s *Store) createStreams(ctx context.Context, replicas int) error {
-	for _, stream := range []struct {
-		handle *jetstream.Stream
-		config jetstream.StreamConfig
-	}{
-		{&s.values, jetstream.StreamConfig{
-			// As for a bucket of values, so that the tools for buckets know it.
-			Name:              s.valueStream(),
-			Subjects:          []string{s.valuesBelow("")},
-			MaxMsgsPerSubject: 1,
-			Discard:           jetstream.DiscardNew,
-			DenyDelete:        true,
-			AllowRollup:       true,
-			AllowMsgTTL:       true,
-			// Faster, but another server than the leader may return a value that has been changed.
-			AllowDirect: replicas == 1,
-		}},
-		{&s.log, jetstream.StreamConfig{
-			Name:              s.logStream(),
-			Subjects:          []string{s.logSubject(">")},
-			MaxAge:            s.limits.LogAge,
-			MaxBytes:          s.limits.LogBytes,
-			MaxMsgsPerSubject: int64(s.limits.LogEntries),
-			Discard:           jetstream.DiscardOld,
-			Duplicates:        min(s.limits.LogAge, store.DuplicateWindow),
-			AllowDirect:       true,
-			RePublish:         &jetstream.RePublish{Source: s.logSubject(">"), Destination: s.liveSubject(">")},
-		}},
-		{new(jetstream.Stream), jetstream.StreamConfig{
-			Name:       s.queueStream(),
-			Subjects:   []string{s.queueSubject(">")},
-			Retention:  jetstream.WorkQueuePolicy,
-			Discard:    jetstream.DiscardNew,
-			Duplicates: store.DuplicateWindow,
-		}},
-	} {
-		stream.config.Replicas = replicas
-		if err := s.do(ctx, func(ctx context.Context) error {
-			return attempt(ctx, func(ctx context.Context) (err error) {
-				*stream.handle, err = s.js.CreateOrUpdateStream(ctx, stream.config)
-				return err
-			})
-		}); err != nil {
-			return fmt.Errorf("creating the stream %s: %w", stream.config.Name, err)
-		}
+// start waits until the first attempt to connect has ended, and prepares the store.
+func (s *Store) start(ctx context.Context) error {
+	select {
+	case <-s.tried:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return nil
-}
-
-// Names of JetStream have segments that are separated by dots.
-
-func (s *Store) valueStream() string { return "KV_" + s.prefix }
-func (s *Store) logStream() string   { return s.prefix + "-log" }
-func (s *Store) queueStream() string { return s.prefix + "-queue" }
-
-// valuesBelow returns the subjects of the keys that begin with the segments of prefix.
-func (s *Store) valuesBelow(prefix string) string {
-	if prefix != "" {
-		prefix = dotted(prefix) + "."
+	if err := s.reachable(); err != nil {
+		return err
 	}
-	return "$KV." + s.prefix + "." + prefix + ">"
+	return s.do(ctx, func(context.Context) error { return nil })
 }
-
-// valueSubject returns the subject of a key. It ends with one more segment, so that one filter finds a key and all keys that
-// begin with it. The server is slow with several filters.
-func (s *Store) valueSubject(key string) string {
-	return "$KV." + s.prefix + "." + dotted(key) + valueSuffix
-}
-
-func (s *Store) logSubject(stream string) string  { return s.prefix + ".log." + dotted(stream) }
-func (s *Store) liveSubject(stream string) string { return s.prefix + ".live." + dotted(stream) }
-func (s *Store) queueSubject(queue string) string { return s.prefix + ".queue." + dotted(queue) }
-func (s *Store) storesSubject() string            { return s.prefix + ".stores" }
-func (s *Store) busSubject(subject string) string { return s.prefix + ".bus." + dotted(subject) }
-
-func dotted(name string) string { return strings.ReplaceAll(name, "/", ".") }

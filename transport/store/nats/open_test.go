@@ -1,12 +1,16 @@
 package nats_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 	driver "github.com/nats-io/nats.go"
 
 	"github.com/dovetail-go/dovetail/internal/filelock"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
@@ -56,11 +61,10 @@ func TestConnectErrors(t *testing.T) {
 		opts nats.Options
 		want string
 	}{
-		"nobody listens": {fmt.Sprint("nats://127.0.0.1:", freePorts(t, 1)[0]), nats.Options{}, "no servers available"},
-		"a wrong token":  {owner.URL(), nats.Options{Token: "wrong"}, "Authorization"},
-		"no token":       {owner.URL(), nats.Options{}, "Authorization"},
-		"a listener":     {owner.URL(), nats.Options{Listen: "127.0.0.1:0"}, "options of Embedded"},
-		"replicas":       {owner.URL(), nats.Options{Token: "secret", Replicas: 3}, "replicas"},
+		"a wrong token": {owner.URL(), nats.Options{Token: "wrong"}, "Authorization"},
+		"no token":      {owner.URL(), nats.Options{}, "Authorization"},
+		"a listener":    {owner.URL(), nats.Options{Listen: "127.0.0.1:0"}, "options of Embedded"},
+		"replicas":      {owner.URL(), nats.Options{Token: "secret", Replicas: 3}, "replicas"},
 	} {
 		s, err := nats.Connect(t.Context(), test.url, &test.opts)
 		if err == nil {
@@ -75,37 +79,132 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
-// A folder has one server.
-// A request to create a stream that remains without an answer is repeated within Timeout: the leader of
-// a new cluster may be elected after it has been sent.
-func TestUnansweredCreation(t *testing.T) {
+// Connect returns a store when it cannot reach the server within Timeout, and logs why. The error of an operation says
+// why, too.
+func TestConnectWithoutServer(t *testing.T) {
 	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are not accepted
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	silentURL := "nats://" + silent.Addr().String()
+	const timeout = 2 * time.Second
+	for name, test := range map[string]struct{ url, want string }{
+		"nobody listens":      {fmt.Sprint("nats://127.0.0.1:", freePorts(t, 1)[0]), "cannot be reached"},
+		"a silent server":     {silentURL, "cannot be reached"},
+		"two of them":         {silentURL + "," + silentURL, "cannot be reached"},
+		"a server in trouble": {withoutJetStream(t, func(*driver.Msg) {}), "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			begin := time.Now()
+			s := connect(t, test.url, &nats.Options{Timeout: timeout, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			_, err := s.Create(t.Context(), "a", nil, 0)
+			if d := time.Since(begin); d > 4*timeout {
+				t.Errorf("Connect and Create have taken %v", d)
+			}
+			if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), test.want) {
+				t.Errorf("the log is %q, want a warning with %q", log.String(), test.want)
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "nats: ") {
+				t.Errorf("Create: error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// A store that a server refuses when it starts works when the server accepts it.
+func TestRefusedConnection(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, server.Options{Authorization: "secret"})
+	url := m.url()
+	m.stop()
+	s := connect(t, url, &nats.Options{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	m.start()
+	waittest.Until(t, "the refusal", func() bool {
+		_, err := s.Get(t.Context(), "a")
+		return strings.Contains(err.Error(), "refuses the connection: nats: Authorization Violation")
+	})
+	m.stop()
+	m.options.Authorization = ""
+	m.start()
+	waittest.Until(t, "an entry", func() bool {
+		_, err := s.Append(t.Context(), "a", nil)
+		return err == nil
+	})
+}
+
+// withoutJetStream starts a server whose requests of JetStream are answered by a function. It returns the URL of the server.
+func withoutJetStream(t *testing.T, answer func(request *driver.Msg)) string {
+	t.Helper()
 	m := newMember(t, server.Options{})
 	m.stop()
 	m.options.JetStream = false
 	m.start()
-	conn, err := driver.Connect(m.url())
+	subscribe(t, m.url(), "$JS.API.>", answer)
+	return m.url()
+}
+
+// subscribe calls handle for the messages of a subject until the end of the test.
+func subscribe(t *testing.T, url, subject string, handle func(*driver.Msg)) {
+	t.Helper()
+	conn, err := driver.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	requests := map[string]int{}
-	if _, err := conn.Subscribe("$JS.API.STREAM.*.*", func(request *driver.Msg) {
-		if requests[request.Subject]++; requests[request.Subject] == 1 {
-			return
-		}
-		if err := request.Respond(fmt.Appendf(nil, `{"config":%s}`, request.Data)); err != nil {
-			t.Error(err)
-		}
-	}); err != nil {
+	t.Cleanup(conn.Close)
+	if _, err := conn.Subscribe(subject, handle); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	connect(t, m.url(), nil)
 }
 
+// A request to create a stream that remains without an answer is repeated within Timeout: the leader of
+// a new cluster may be elected after it has been sent.
+func TestUnansweredCreation(t *testing.T) {
+	t.Parallel()
+	var unanswered atomic.Int32
+	requests := map[string]int{}
+	connect(t, withoutJetStream(t, func(request *driver.Msg) {
+		operation, name, _ := strings.Cut(strings.TrimPrefix(request.Subject, "$JS.API.STREAM."), ".")
+		answer := fmt.Appendf(nil, `{"config":{"name":%q}}`, name)
+		switch {
+		case operation == "CREATE":
+			if requests[name]++; requests[name] == 1 {
+				unanswered.Add(1)
+				return
+			}
+		case requests[name] < 2:
+			answer = []byte(`{"error":{"code":404,"err_code":10059}}`) // the stream does not exist
+		}
+		if err := request.Respond(answer); err != nil {
+			t.Error(err)
+		}
+	}), nil)
+	if n := unanswered.Load(); n != 3 {
+		t.Errorf("%d requests remained without an answer, want those for 3 streams", n)
+	}
+}
+
+// A store updates the streams of another one only if it has other options.
+func TestOtherOptions(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, server.Options{})
+	updates := make(chan string, 10)
+	subscribe(t, m.url(), "$JS.API.STREAM.UPDATE.*", func(request *driver.Msg) { updates <- request.Subject })
+	for _, entries := range []int{10, 10, 20, 20} {
+		connect(t, m.url(), &nats.Options{Limits: store.Limits{LogEntries: entries}})
+	}
+	if update := waittest.Receive(t, "an update", updates); update != "$JS.API.STREAM.UPDATE.dovetail-log" || len(updates) > 0 {
+		t.Errorf("the updates are %s and %d others", update, len(updates))
+	}
+}
+
+// A folder has one server.
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := embedded(t, dir, nil)

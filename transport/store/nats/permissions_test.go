@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"regexp"
 	"strings"
@@ -131,7 +132,7 @@ func TestPermissions(t *testing.T) {
 				Publish:   &server.SubjectPermission{Allow: without(publish, 1)},
 				Subscribe: &server.SubjectPermission{Allow: without(subscribe, 1+len(publish))},
 			}}}})
-			s, err := nats.Connect(t.Context(), m.url(), &nats.Options{Timeout: 2 * time.Second, Client: []driver.Option{driver.UserInfo("replica", "secret")}})
+			s, err := nats.Connect(t.Context(), m.url(), &nats.Options{Timeout: 2 * time.Second, Logger: slog.New(slog.DiscardHandler), Client: []driver.Option{driver.UserInfo("replica", "secret")}})
 			if err == nil {
 				defer s.Close()
 				err = use(t.Context(), t, s)

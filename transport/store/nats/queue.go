@@ -170,7 +170,7 @@ func (s *Store) createWorker(ctx context.Context, queue string) error {
 	if known {
 		return nil
 	}
-	err := s.do(ctx, func(ctx context.Context) error {
+	err := s.doStream(ctx, func(ctx context.Context) error {
 		_, err := s.js.CreateOrUpdateConsumer(ctx, s.queueStream(), jetstream.ConsumerConfig{
 			Durable:       workerName(queue),
 			FilterSubject: s.queueSubject(queue),
@@ -258,6 +258,11 @@ func (s *Store) acknowledge(ctx context.Context, job *store.Job, what string) er
 	defer cancel()
 	if err := s.do(ctx, func(ctx context.Context) error {
 		_, err := s.conn.RequestWithContext(ctx, l.reply, []byte(what))
+		if errors.Is(err, nats.ErrNoResponders) {
+			if _, missing := s.js.Consumer(ctx, s.queueStream(), workerName(job.Queue)); isLost(missing) {
+				return store.ErrLost
+			}
+		}
 		return err
 	}); err != nil {
 		return err
@@ -267,4 +272,10 @@ func (s *Store) acknowledge(ctx context.Context, job *store.Job, what string) er
 		l.until = begin.Add(s.limits.Lease)
 	}
 	return nil
+}
+
+// isLost reports whether a stream or a consumer does not exist.
+func isLost(err error) bool {
+	code := codeOf(err)
+	return code == jetstream.JSErrCodeStreamNotFound || code == jetstream.JSErrCodeConsumerNotFound
 }

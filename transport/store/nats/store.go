@@ -1,11 +1,14 @@
 package nats
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -22,17 +25,23 @@ const retryPause = 100 * time.Millisecond
 // [Embedded]. Its methods are safe for concurrent use. No operation that does not wait for an
 // event takes longer than [Options].Timeout.
 type Store struct {
-	prefix  string
-	limits  store.Limits
-	timeout time.Duration
-	conn    *nats.Conn
-	js      jetstream.JetStream
-	values  jetstream.Stream
-	log     jetstream.Stream
-	server  *server.Server // of Embedded
-	url     string         // of a server that listens
-	lock    *os.File       // of Embedded
+	prefix   string
+	limits   store.Limits
+	timeout  time.Duration
+	replicas int
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	server   *server.Server // of Embedded
+	url      string         // of a server that listens
+	lock     *os.File       // of Embedded
 
+	preparing chan struct{}    // has a value while prepare runs
+	joined    atomic.Bool      // prepare has succeeded once
+	ready     atomic.Bool      // the server has the streams, as far as is known
+	values    jetstream.Stream // valid after prepare
+	log       jetstream.Stream // valid after prepare
+
+	tried   chan struct{}   // closed when the first attempt to connect has ended
 	life    context.Context // ends when Close is called
 	end     context.CancelFunc
 	closed  chan struct{}  // closed when the connection has ended
@@ -41,7 +50,8 @@ type Store struct {
 
 	mu        sync.Mutex
 	workers   map[string]bool // queues with a consumer
-	epoch     context.Context // ends at the next reconnection
+	down      error           // why there is no connection, or nil
+	epoch     context.Context // ends at the next connection
 	nextEpoch context.CancelFunc
 	lost      time.Time // when the connection was lost
 	gaps      int       // interruptions that were too long to see all deletions
@@ -73,23 +83,67 @@ func (s *Store) Close() error {
 	return err
 }
 
-func (s *Store) disconnected() {
+func (s *Store) disconnected(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost = time.Now()
+	s.lost, s.down = time.Now(), cmp.Or(err, nats.ErrDisconnected)
 }
 
-func (s *Store) reconnected() {
+// connected notes that there is a connection, for the first time or again.
+func (s *Store) connected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.lost) >= deletionAge {
 		s.gaps++
 	}
+	s.down = nil
 	s.nextEpoch()
 	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
 }
 
-// currentEpoch returns a context that ends at the next reconnection.
+// unreachable notes why an attempt to connect has failed.
+func (s *Store) unreachable(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
+}
+
+// noteRefusal notes why the last server that was tried has not accepted the connection, for which the connection calls no
+// handler.
+func (s *Store) noteRefusal() {
+	s.mu.Lock()
+	conn := s.conn
+	s.mu.Unlock()
+	if conn == nil { // nats.Connect has not returned
+		return
+	}
+	if err := conn.LastError(); err != nil {
+		s.unreachable(err)
+	}
+}
+
+// reachable returns an error if there is no connection. The connection itself does not answer while it dials.
+func (s *Store) reachable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down == nil:
+		return nil
+	case isRefusal(s.down):
+		return fmt.Errorf("the server refuses the connection: %w", s.down)
+	}
+	return fmt.Errorf("%w: %w", errInterrupted, s.down)
+}
+
+// isRefusal reports whether an attempt to connect has failed because the server, or its certificate, is not as
+// the options say.
+func isRefusal(err error) bool {
+	_, otherServer := errors.AsType[*tls.CertificateVerificationError](err)
+	return otherServer || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// currentEpoch returns a context that ends at the next connection.
 func (s *Store) currentEpoch() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,6 +182,12 @@ func (s *Store) do(ctx context.Context, operation func(context.Context) error) e
 	for {
 		err := bounded.Err()
 		if err == nil {
+			err = s.reachable()
+		}
+		if err == nil && !s.joined.Load() {
+			err = s.prepare(bounded)
+		}
+		if err == nil {
 			err = operation(bounded)
 		}
 		if err == nil {
@@ -138,6 +198,14 @@ func (s *Store) do(ctx context.Context, operation func(context.Context) error) e
 		}
 		return s.failure(ctx, err)
 	}
+}
+
+// errLimit is the cause of a context that has ended after s.timeout.
+var errLimit = errors.New("the limit of the store")
+
+// limit returns a context for several calls of do that together may take s.timeout.
+func (s *Store) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.timeout, errLimit)
 }
 
 // attempt makes one attempt of an operation that may be repeated, such as reading: while a cluster
@@ -187,23 +255,40 @@ func codeOf(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// isRepeatable reports whether an operation has not been done because the server, or the leader
-// of a stream, cannot be reached now or is doing the same operation.
+// isRepeatable reports whether an operation has not been done because the server, a stream or its
+// leader cannot be reached now, or is doing the same operation.
 func isRepeatable(err error) bool {
 	switch codeOf(err) {
 	case codeNoPeers, codeNotAvailable, codeTooManyRequests, codeDuplicateInWork:
 		return true
+	case jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeStreamNameInUse: // it is created, or another replica has done so
+		return true
 	}
-	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected) ||
+	return errors.Is(err, errInterrupted) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected) ||
 		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// isTemporary reports whether a wait goes on after an error: the server cannot be reached, or does not answer.
+func isTemporary(err error) bool {
+	return isRepeatable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+}
+
+// isClosed reports whether the connection has ended.
+func (s *Store) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // failure returns the error of an operation with the context ctx.
 func (s *Store) failure(ctx context.Context, err error) error {
 	switch {
-	case s.life.Err() != nil || s.conn.IsClosed():
+	case s.life.Err() != nil || s.isClosed():
 		return store.ErrClosed
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && context.Cause(ctx) != errLimit:
 		return ctx.Err()
 	case errors.Is(err, nats.ErrMaxPayload):
 		return store.ErrTooLarge
