@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -105,6 +107,16 @@ func (m *member) stop() {
 	m.server.WaitForShutdown()
 }
 
+// lose restarts the server without its data.
+func (m *member) lose() {
+	m.t.Helper()
+	m.stop()
+	if err := os.RemoveAll(filepath.Join(m.options.StoreDir, "jetstream")); err != nil {
+		m.t.Fatal(err)
+	}
+	m.start()
+}
+
 func (m *member) url() string { return m.server.ClientURL() }
 
 func (m *member) port() int {
@@ -173,10 +185,10 @@ func createStreams(t testing.TB, url string, opts nats.Options) {
 }
 
 // deleteStreams deletes the streams of a store, which cost a cluster as much as those in use.
-func deleteStreams(t testing.TB, url, prefix string) {
+func deleteStreams(t testing.TB, url, prefix string, options ...driver.Option) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	conn, err := driver.Connect(url)
+	conn, err := driver.Connect(url, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

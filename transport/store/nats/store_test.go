@@ -1,10 +1,12 @@
 package nats_test
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	driver "github.com/nats-io/nats.go"
 
 	"github.com/dovetail-go/dovetail/internal/task/tasktest"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -20,13 +22,16 @@ func TestEmbedded(t *testing.T) {
 		first := opts
 		first.Listen = "127.0.0.1:0"
 		var owner *nats.Store
-		return storetest.Engine{Connect: func() store.Store {
-			if owner == nil {
-				owner = embedded(t, t.TempDir(), &first)
-				return owner
-			}
-			return connect(t, owner.URL(), &opts)
-		}}
+		return storetest.Engine{
+			Connect: func() store.Store {
+				if owner == nil {
+					owner = embedded(t, t.TempDir(), &first)
+					return owner
+				}
+				return connect(t, owner.URL(), &opts)
+			},
+			Lose: func() { deleteStreams(t, owner.URL(), nats.DefaultPrefix, driver.Token(opts.Token)) },
+		}
 	})
 }
 
@@ -51,11 +56,13 @@ func TestServer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		m := newMember(t, server.Options{})
-		opts := nats.Options{Limits: limits}
+		url := m.url()
+		opts := nats.Options{Limits: limits, Logger: slog.New(slog.DiscardHandler)}
 		return storetest.Engine{
-			Connect: func() store.Store { return connect(t, m.url(), &opts) },
+			Connect: func() store.Store { return connect(t, url, &opts) },
 			Stop:    m.stop,
 			Start:   m.start,
+			Lose:    m.lose,
 		}
 	})
 }

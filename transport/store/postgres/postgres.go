@@ -231,7 +231,7 @@ func (s *Store) ended(ctx context.Context) error {
 }
 
 // isTemporary reports whether a wait goes on after an error: the server cannot be reached, has
-// no resources, is starting or ending, or has become a standby.
+// no resources, is starting or ending, has become a standby, or has lost the tables.
 func isTemporary(err error) bool {
 	state := sqlState(err)
 	if state == "" {
@@ -241,7 +241,7 @@ func isTemporary(err error) bool {
 	case "08", "40", "53", "57":
 		return true
 	}
-	return state == "25006" // read_only_sql_transaction
+	return state == "25006" || state == "42P01" // read_only_sql_transaction, undefined_table
 }
 
 // sqlState returns the SQLSTATE of an error that the server returned, or "".

@@ -125,7 +125,7 @@ func TestConcurrentStart(t *testing.T) {
 		})
 	}
 	starting.Wait()
-	if n := open(t).number(opts.Schema, "SELECT count(*) FROM {s}.entries"); n != 8 {
+	if n := openShared(t).number(opts.Schema, "SELECT count(*) FROM {s}.entries"); n != 8 {
 		t.Errorf("%d replicas have appended, want 8", n)
 	}
 }
@@ -133,7 +133,7 @@ func TestConcurrentStart(t *testing.T) {
 // When the tables exist, a role needs no permission to create anything.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	db, schema, role := open(t), newSchema(), newSchema()
+	db, schema, role := openShared(t), newSchema(), newSchema()
 	db.exec(role, "CREATE ROLE {s} LOGIN")
 	url := strings.Replace(shared.URL(), "user=owner", "user="+role, 1)
 	if _, err := postgres.Connect(t.Context(), url, &postgres.Options{Schema: schema}); !isError(err, "42501") {
@@ -180,7 +180,7 @@ func TestPermissions(t *testing.T) {
 // An Append waits for those that have taken an id of the stream, so that a reader omits none.
 func TestAppendsCommitInOrder(t *testing.T) {
 	t.Parallel()
-	db, schema, ctx := open(t), newSchema(), t.Context()
+	db, schema, ctx := openShared(t), newSchema(), t.Context()
 	s := connect(t, shared.URL(), postgres.Options{Schema: schema, Timeout: 30 * time.Second})
 	if _, err := s.Append(ctx, "stream", []byte("1")); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestAppendsCommitInOrder(t *testing.T) {
 			t.Errorf("Append: %v", err)
 		}
 	})
-	observer := open(t)
+	observer := openShared(t)
 	eventually(t, "the Append waits", func() bool {
 		return observer.number(schema, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%"{s}".streams%' AND wait_event_type = 'Lock'`) == 1
 	})
@@ -220,7 +220,7 @@ func TestAppendsCommitInOrder(t *testing.T) {
 // A job that has been done can be added again after the duplicate window.
 func TestDuplicateWindow(t *testing.T) {
 	t.Parallel()
-	db, schema, ctx := open(t), newSchema(), t.Context()
+	db, schema, ctx := openShared(t), newSchema(), t.Context()
 	s := connect(t, shared.URL(), postgres.Options{Schema: schema})
 	for _, test := range []struct {
 		age  string
@@ -277,7 +277,7 @@ func TestMessagesOfAllSizes(t *testing.T) {
 // What has expired is deleted in transactions of 1,000 rows of each kind.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	db, schema, ctx := open(t), newSchema(), t.Context()
+	db, schema, ctx := openShared(t), newSchema(), t.Context()
 	s := connect(t, shared.URL(), postgres.Options{Schema: schema, Limits: store.Limits{LogBytes: 1000}})
 	db.exec(schema, `
 		INSERT INTO {s}.kv SELECT 'expired/' || n, '', n, now() FROM generate_series(1, 2500) n;
@@ -319,7 +319,7 @@ func TestSweep(t *testing.T) {
 // Connections that the server ends are replaced, and waits go on.
 func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
-	db, ctx := open(t), t.Context()
+	db, ctx := openShared(t), t.Context()
 	name := newSchema()
 	url := shared.URL() + "&application_name=" + name
 	s := connect(t, url, postgres.Options{Schema: name})
@@ -361,7 +361,7 @@ func TestTerminatedConnections(t *testing.T) {
 // The connection that listens is checked while nothing arrives, and stays.
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
-	db, name := open(t), newSchema()
+	db, name := openShared(t), newSchema()
 	s := connect(t, shared.URL()+"&application_name="+name, postgres.Options{Schema: name, Timeout: 3 * time.Second})
 	messages := make(chan store.Message, 100)
 	stop, err := s.Subscribe(t.Context(), "subject", func(_ context.Context, m store.Message) { messages <- m })
@@ -383,7 +383,7 @@ func TestIdleConnection(t *testing.T) {
 // A notification that is lost delays a wait.
 func TestLostNotification(t *testing.T) {
 	t.Parallel()
-	db, schema := open(t), newSchema()
+	db, schema := openShared(t), newSchema()
 	s := connect(t, shared.URL(), postgres.Options{Schema: schema})
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
@@ -414,7 +414,7 @@ func TestLostNotification(t *testing.T) {
 // Errors of the server's resources end when it has them again.
 func TestLackOfResources(t *testing.T) {
 	t.Parallel()
-	db, ctx := open(t), t.Context()
+	db, ctx := openShared(t), t.Context()
 	schema := newSchema()
 	s := connect(t, shared.URL(), postgres.Options{Schema: schema})
 
@@ -441,7 +441,7 @@ func TestLackOfResources(t *testing.T) {
 // A store whose role has too many connections fails, and works again when it has fewer.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
-	db, ctx := open(t), t.Context()
+	db, ctx := openShared(t), t.Context()
 	role, schema := newSchema(), newSchema()
 	connect(t, shared.URL(), postgres.Options{Schema: schema})
 	db.exec(schema, `

@@ -85,17 +85,23 @@ func connect(t testing.TB, url string, opts postgres.Options) *postgres.Store {
 	return s
 }
 
-// A database is a connection of a test to the shared server.
+// A database is a connection of a test to a server.
 type database struct {
 	t    testing.TB
 	conn *pgx.Conn
 }
 
-// open connects to the shared server, as the superuser.
-func open(t testing.TB) database {
+// openShared connects to the shared server.
+func openShared(t testing.TB) database {
 	t.Helper()
 	needServer(t)
-	conn, err := pgx.Connect(t.Context(), shared.URL())
+	return open(t, shared.URL())
+}
+
+// open connects to a server, as the superuser.
+func open(t testing.TB, url string) database {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

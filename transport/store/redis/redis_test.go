@@ -14,7 +14,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dovetail-go/dovetail/internal/task/tasktest"
-	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/redis"
 	"github.com/dovetail-go/dovetail/transport/store/storetest"
@@ -27,10 +26,12 @@ func TestServer(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		s := newServer(t, append([]string{"--user"}, user...)...)
 		url := "unix://dovetail:password@" + s.socket()
+		opts := &redis.Options{Limits: limits, Logger: slog.New(slog.DiscardHandler)}
 		return storetest.Engine{
-			Connect: func() store.Store { return connect(t, url, &redis.Options{Limits: limits}) },
+			Connect: func() store.Store { return connect(t, url, opts) },
 			Stop:    s.stop,
 			Start:   s.start,
+			Lose:    s.lose,
 		}
 	})
 }
@@ -39,14 +40,17 @@ func TestMiniredis(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		m := newMiniredis(t)
+		url := "redis://" + m.Addr()
+		opts := &redis.Options{Limits: limits, Logger: slog.New(slog.DiscardHandler)}
 		return storetest.Engine{
-			Connect: func() store.Store { return connect(t, "redis://"+m.Addr(), &redis.Options{Limits: limits}) },
+			Connect: func() store.Store { return connect(t, url, opts) },
 			Stop:    m.Close,
 			Start: func() {
 				if err := m.Restart(); err != nil {
 					t.Fatal(err)
 				}
 			},
+			Lose: m.FlushAll,
 		}
 	})
 }
@@ -148,50 +152,4 @@ func TestExecutionsOfTasks(t *testing.T) {
 	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
 		return connect(t, s.url(), &redis.Options{Limits: limits, Prefix: strings.ToLower(rand.Text())})
 	})
-}
-
-// A store that was connected before its server could be reached works when the server comes, also for waits that have begun.
-func TestServerThatStartsLater(t *testing.T) {
-	t.Parallel()
-	server := newServer(t)
-	server.stop()
-	s := connect(t, server.url(), &redis.Options{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
-	if _, err := s.Get(t.Context(), "key"); err == nil || errors.Is(err, store.ErrNotFound) {
-		t.Errorf("Get without the server: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	defer cancel()
-	watched, pulled := make(chan store.Item, 1), make(chan *store.Job, 1)
-	waiting.Go(func() {
-		for item, err := range s.Watch(ctx, "key") {
-			if err == nil {
-				watched <- item
-			}
-			return
-		}
-	})
-	waiting.Go(func() {
-		if job, err := s.Pull(ctx, "queue"); err == nil {
-			pulled <- job
-		}
-	})
-	server.start()
-	waittest.Until(t, "the store works", func() bool {
-		_, err := s.Create(t.Context(), "key", []byte("value"), 0)
-		return err == nil
-	})
-	if err := s.Push(t.Context(), "queue", "job", nil); err != nil {
-		t.Fatal(err)
-	}
-	if item := waittest.Receive(t, "the value", watched); string(item.Value) != "value" {
-		t.Errorf("watched %q", item.Value)
-	}
-	if job := waittest.Receive(t, "the job", pulled); job.ID != "job" {
-		t.Errorf("pulled %q", job.ID)
-	}
-	if _, err := s.Request(t.Context(), "nobody", nil); !errors.Is(err, store.ErrNoResponder) {
-		t.Errorf("Request: %v", err)
-	}
 }

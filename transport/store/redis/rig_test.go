@@ -126,6 +126,16 @@ func (s *server) stop() {
 	s.process = nil
 }
 
+// lose restarts the process without its data.
+func (s *server) lose() {
+	s.t.Helper()
+	s.stop()
+	if err := os.RemoveAll(filepath.Join(s.dir, "appendonlydir")); err != nil {
+		s.t.Fatal(err)
+	}
+	s.start()
+}
+
 // newMiniredis starts a server in the process whose values expire in real time.
 func newMiniredis(t testing.TB) *miniredis.Miniredis {
 	t.Helper()

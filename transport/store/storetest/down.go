@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -77,24 +79,12 @@ func testDownWaits(f *fixture) {
 	messages := f.receive(f.other, "a")
 	f.ok(f.store.Publish(f.ctx, "a", []byte("before")))
 	await(f, "a message", messages)
-	jobs := make(chan *store.Job, 1)
-	f.start(func(ctx context.Context) {
-		job, err := f.other.Pull(ctx, "a")
-		if err != nil {
-			f.Errorf("Pull: %v", err)
-			return
-		}
-		jobs <- job
-	})
+	jobs := f.pulled(f.other, "a")
 
 	f.engine.Stop()
 	f.wait(2 * time.Second)
 	f.engine.Start()
-	retry := func(what string, operation func() error) {
-		f.Helper()
-		f.eventually(what, func() bool { return operation() == nil })
-	}
-	retry("Update", func() error {
+	f.retry("Update", func() error {
 		_, err := f.store.Update(f.ctx, "a/changed", []byte("after"), changed, 0)
 		return err
 	})
@@ -113,7 +103,7 @@ func testDownWaits(f *fixture) {
 	}
 	f.wantNext(entries, "2")
 	f.wantNext(none, "1")
-	if job := await(f, "Pull", jobs); job.ID != "job" || job.Attempt != 1 {
+	if job := nextOf(f, "Pull", jobs); job.ID != "job" || job.Attempt != 1 {
 		f.Errorf("Pull returned %+v, want attempt 1", job)
 	}
 	missed := false
@@ -124,5 +114,96 @@ func testDownWaits(f *fixture) {
 	}
 	if !missed {
 		f.Error("a message without Missed before it followed an interruption")
+	}
+}
+
+// retry repeats an operation until it succeeds.
+func (f *fixture) retry(what string, operation func() error) {
+	f.Helper()
+	f.eventually(what, func() bool { return operation() == nil })
+}
+
+// Stores that connect before the engine can be reached work when it can. So do waits that have begun before.
+func testDownAtFirst(f *fixture) {
+	if _, err := f.store.Get(f.ctx, "a"); err == nil || isOfStore(err) {
+		f.Errorf("Get before the engine is up: error %v", err)
+	}
+	changes, entries, jobs := f.watch(f.store, "a"), f.follow(f.store, "a", 0), f.pulled(f.store, "a")
+	f.wait(time.Second)
+	f.engine.Start()
+	f.retry("a new value", func() error {
+		_, err := f.other.Create(f.ctx, "a", []byte("value"), 0)
+		return err
+	})
+	f.append("a", "1")
+	f.push("a", "job")
+	f.wantBytes("Watch", nextOf(f, "Watch", changes).Value, []byte("value"))
+	f.wantNext(entries, "1")
+	if job := nextOf(f, "Pull", jobs); job.ID != "job" || job.Attempt != 1 {
+		f.Errorf("Pull returned %+v, want attempt 1", job)
+	}
+	messages := f.receive(f.store, "a")
+	f.ok(f.other.Publish(f.ctx, "a", []byte("message")))
+	if m := await(f, "a message", messages); m.Missed || string(m.Data) != "message" {
+		f.Errorf("received %+v, want the message", m)
+	}
+	_, err := f.store.Request(f.ctx, "none", nil)
+	f.wantError("Request", err, store.ErrNoResponder)
+}
+
+// pulled pulls one job.
+func (f *fixture) pulled(s store.Store, queue string) <-chan yielded[*store.Job] {
+	return collect(f, func(ctx context.Context) iter.Seq2[*store.Job, error] {
+		return func(yield func(*store.Job, error) bool) { yield(s.Pull(ctx, queue)) }
+	})
+}
+
+// An engine that has lost all its data is like a new one, without new stores. Waits go on, or end with an error. Revisions and
+// ids are greater than before, so that those from before are not confused with them.
+func testLostData(f *fixture) {
+	revision := f.create("a", "before")
+	id := f.append("a", "before")[0]
+	f.push("a", "lost")
+	held := f.wantJob(f.store, "a", "lost", 1)
+	changes, entries, jobs := f.watch(f.store, "a"), f.follow(f.store, "a", 0), f.pulled(f.store, "a")
+	nextOf(f, "Watch", changes)
+	f.wantNext(entries, "before")
+	messages := f.receive(f.other, "a")
+
+	f.engine.Lose()
+	for i, s := range f.replicas() {
+		f.retry("Create", func() error {
+			_, err := s.Create(f.ctx, fmt.Sprint("works", i), nil, 0)
+			return err
+		})
+	}
+	f.wantNone("a")
+	f.wantEntries("a", 0)
+	f.wantPurged("a", id)
+	_, err := f.store.Update(f.ctx, "a", []byte("after"), revision, 0)
+	f.wantError("Update of a lost value", err, store.ErrConflict)
+	if f.create("a", "after") <= revision {
+		f.Errorf("a new value has a revision of at most %d, that of a lost one", revision)
+	}
+	if f.append("a", "after")[0] <= id {
+		f.Errorf("a new entry has an id of at most %d, that of a lost one", id)
+	}
+	f.push("a", "new")
+	if err := f.store.Ack(f.ctx, held); err != nil && !errors.Is(err, store.ErrLost) {
+		f.Errorf("Ack of a lost job: error %v, want none or %v", err, store.ErrLost)
+	}
+
+	for ended := false; !ended; {
+		change := await(f, "Watch", changes)
+		ended = change.err != nil || string(change.value.Value) == "after"
+	}
+	if entry := await(f, "Follow", entries); entry.err == nil && string(entry.value.Data) != "after" {
+		f.Errorf("Follow yields %q", entry.value.Data)
+	}
+	if job := nextOf(f, "Pull", jobs); job.ID != "new" || job.Attempt != 1 {
+		f.Errorf("Pull returned %+v, want the new job", job)
+	}
+	for m := f.nextMessage("a", messages, 1); m.Missed; {
+		m = f.nextMessage("a", messages, 1)
 	}
 }

@@ -30,8 +30,11 @@ type Engine struct {
 	// data. It uses t.Fatal if it fails, and t.Cleanup to close the store.
 	Connect func() store.Store
 	// Stop makes the engine unreachable, and Start reachable again with all its data. If
-	// they are nil, the subtests that need them are skipped.
+	// they are nil, the subtests that need them are skipped. Connect must return a store after Stop too.
 	Stop, Start func()
+	// Lose makes the engine lose all its data, and all tables or streams in which it stores them. If it is nil,
+	// the subtest that needs it is skipped.
+	Lose func()
 }
 
 // Run tests a store, each property in a subtest. open is called once for each subtest. The
@@ -62,6 +65,8 @@ type property struct {
 	test   func(f *fixture)
 	limits store.Limits
 	stops  bool // uses Stop and Start
+	later  bool // Stop is called before the stores connect
+	loses  bool // uses Lose
 }
 
 func properties() []property {
@@ -120,6 +125,8 @@ func properties() []property {
 
 		{name: "DownErrors", test: testDownErrors, limits: long, stops: true},
 		{name: "DownWaits", test: testDownWaits, limits: long, stops: true},
+		{name: "DownAtFirst", test: testDownAtFirst, stops: true, later: true},
+		{name: "LostData", test: testLostData, loses: true},
 	}
 }
 
@@ -133,6 +140,12 @@ func (p property) run(t *testing.T, open func(t *testing.T, limits store.Limits)
 	engine := open(t, p.limits)
 	if p.stops && engine.Stop == nil {
 		t.Skip("the engine cannot be stopped")
+	}
+	if p.loses && engine.Lose == nil {
+		t.Skip("the engine cannot lose its data")
+	}
+	if p.later {
+		engine.Stop()
 	}
 	f := &fixture{T: t, ctx: ctx, engine: engine, limits: limits}
 	f.store = engine.Connect()

@@ -186,6 +186,7 @@ var faults = map[string]struct {
 	"ignores the context":           {func(s store.Store) store.Store { return stubborn{s} }, "Contexts"},
 	"succeeds when it is down":      {func(s store.Store) store.Store { return confident{s} }, "DownErrors"},
 	"ends a Watch when it is down":  {func(s store.Store) store.Store { return fragile{s} }, "DownWaits"},
+	"begins no Watch when down":     {func(s store.Store) store.Store { return shy{s} }, "DownAtFirst"},
 }
 
 const faultVariable = "STORETEST_FAULT"
@@ -459,4 +460,14 @@ func (s fragile) Watch(ctx context.Context, prefix string) iter.Seq2[store.Item,
 		defer cancel()
 		s.Store.Watch(ctx, prefix)(yield)
 	}
+}
+
+// shy is a store whose Watch ends with an error if it begins while the engine is down.
+type shy struct{ store.Store }
+
+func (s shy) Watch(ctx context.Context, prefix string) iter.Seq2[store.Item, error] {
+	if _, err := s.Get(ctx, prefix); errors.Is(err, errDown) {
+		return func(yield func(store.Item, error) bool) { yield(store.Item{}, err) }
+	}
+	return s.Store.Watch(ctx, prefix)
 }
