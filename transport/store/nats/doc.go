@@ -12,6 +12,8 @@
 //
 //	s, err := nats.Connect(ctx, "nats://a:4222,nats://b:4222,nats://c:4222", &nats.Options{Replicas: 3})
 //
+// The server may start after the programs that connect to it.
+//
 // # What may be lost
 //
 //  1. Embedded, Sync 0 (the default): nothing that an operation has confirmed, even if the
@@ -31,7 +33,8 @@
 //
 //  1. No operation takes longer than [Options].Timeout, except Watch, Follow and Pull, which
 //     wait. If the server cannot be reached for that time, operations fail, and Watch,
-//     Follow and Pull wait for it. When it is back, the store works again.
+//     Follow and Pull wait for it. When it is back, the store works again. If the server then
+//     refuses the connection, operations fail with its reason.
 //  2. Values are read from the leader of a stream, so that a replica reads what another has
 //     written.
 //  3. Watch ends with an error after an interruption of an hour, since the marks of deleted keys
@@ -40,13 +43,18 @@
 //  5. [store.Limits].LogBytes bounds the sum of all streams. Values and jobs are bounded by the
 //     limits of the server, for an embedded one three quarters of the free disk space. Beyond that,
 //     operations return [store.ErrFull].
-//  6. Values larger than the max_payload of the server, 1 MiB by default, are
+//  6. If streams have been deleted, or the server has lost its disk, the next operation that needs
+//     them creates them again, without data. Watch and Pull go on. Follow goes on or yields
+//     [store.ErrPurged]. Ids and revisions from before are not used again. Ack, Nak and Extend of a
+//     job from before return [store.ErrLost], or have no effect.
+//  7. Values larger than the max_payload of the server, 1 MiB by default, are
 //     [store.ErrTooLarge].
 //
 // # In the server
 //
 // With the default prefix, the values are the bucket "dovetail", which "nats kv" shows; the
 // entries and the jobs are the streams "dovetail-log" and "dovetail-queue"; the messages of the
-// bus have subjects that begin with "dovetail.bus.". A client needs the permission to create
-// these streams, and their consumers.
+// bus have subjects that begin with "dovetail.bus.". The sequence numbers of a new stream begin
+// with the time in microseconds since 1970. A client needs the permission to create these streams, and
+// their consumers.
 package nats
