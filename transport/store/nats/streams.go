@@ -74,7 +74,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		}
 	}
 	if !joined {
-		if err := attempt(ctx, s.settleOnce); err != nil {
+		if err := s.settleOnce(ctx); err != nil {
 			return err
 		}
 		s.joined.Store(true)
