@@ -51,7 +51,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
 
 // newest returns the message of a key, from the leader of the stream, or nil.
 func (s *Store) newest(ctx context.Context, key string) (message *jetstream.RawStreamMsg, err error) {
-	err = s.doStream(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, s.valueStream(), func(ctx context.Context) error {
 		err = attempt(ctx, func(ctx context.Context) error {
 			message, err = s.values.GetLastMsgForSubject(ctx, s.valueSubject(key))
 			return err
@@ -164,16 +164,16 @@ func (s *Store) write(ctx context.Context, key string, value []byte, last uint64
 		seconds := (ttl + time.Second - 1) / time.Second
 		header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(int64(seconds), 10))
 	}
-	sequence, err = s.publish(ctx, &nats.Msg{Subject: s.valueSubject(key), Header: header, Data: value})
+	sequence, err = s.publish(ctx, s.valueStream(), &nats.Msg{Subject: s.valueSubject(key), Header: header, Data: value})
 	if code := codeOf(err); code == codeWrongLast || code == codeWrongLastConstant {
 		err = store.ErrConflict
 	}
 	return sequence, err
 }
 
-// publish stores a message in the stream of its subject.
-func (s *Store) publish(ctx context.Context, message *nats.Msg) (sequence uint64, err error) {
-	err = s.doStream(ctx, func(ctx context.Context) error {
+// publish stores a message in a stream.
+func (s *Store) publish(ctx context.Context, stream string, message *nats.Msg) (sequence uint64, err error) {
+	err = s.doStream(ctx, stream, func(ctx context.Context) error {
 		ack, err := s.js.PublishMsg(ctx, message, jetstream.WithRetryAttempts(0)) // do repeats
 		if err == nil {
 			sequence = ack.Sequence
@@ -203,7 +203,7 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 		return err
 	}
 	var start uint64 // deletions before are no changes
-	if err := s.await(ctx, func(ctx context.Context) error {
+	if err := s.await(ctx, s.valueStream(), func(ctx context.Context) error {
 		info, err := s.values.Info(ctx)
 		if err == nil {
 			start = info.State.LastSeq
@@ -246,7 +246,7 @@ func (s *Store) keyOf(subject string) string {
 // valueConsumer creates a consumer of the changes of keys. As there is one message for each
 // key, the first ones are the values.
 func (s *Store) valueConsumer(ctx context.Context, prefix string, start uint64) (consumer jetstream.Consumer, err error) {
-	err = s.doStream(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, s.valueStream(), func(ctx context.Context) error {
 		consumer, err = s.js.CreateConsumer(ctx, s.valueStream(), jetstream.ConsumerConfig{
 			FilterSubject:     s.valuesBelow(prefix),
 			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
@@ -279,7 +279,7 @@ func changes(ctx, epoch context.Context, consumer jetstream.Consumer, do func(me
 		return err
 	}
 	defer messages.Stop()
-	ctx, cancel := join(ctx, epoch)
+	ctx, cancel := either(ctx, epoch)
 	defer cancel()
 	for n := uint64(1); ; n++ {
 		message, err := messages.Next(jetstream.NextContext(ctx))

@@ -37,7 +37,7 @@ func (s *Store) Append(ctx context.Context, stream string, data []byte) (uint64,
 	if err := store.CheckName(stream); err != nil {
 		return 0, err
 	}
-	return s.publish(ctx, &nats.Msg{Subject: s.logSubject(stream), Data: data})
+	return s.publish(ctx, s.logStream(), &nats.Msg{Subject: s.logSubject(stream), Data: data})
 }
 
 // Drop implements [store.Log].
@@ -45,7 +45,7 @@ func (s *Store) Drop(ctx context.Context, stream string) error {
 	if err := store.CheckName(stream); err != nil {
 		return err
 	}
-	return s.doStream(ctx, func(ctx context.Context) error {
+	return s.doStream(ctx, s.logStream(), func(ctx context.Context) error {
 		return s.log.Purge(ctx, jetstream.WithPurgeSubject(s.logSubject(stream)))
 	})
 }
@@ -155,7 +155,7 @@ func (s *Store) leaderID(ctx context.Context, request map[string]any) (uint64, e
 		return 0, err
 	}
 	var id uint64
-	err = s.doStream(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, s.logStream(), func(ctx context.Context) error {
 		var message *nats.Msg
 		err := attempt(ctx, func(ctx context.Context) (err error) {
 			message, err = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.logStream(), data)
@@ -199,7 +199,7 @@ func (s *Store) page(ctx context.Context, stream string, start uint64) (entries 
 	if err != nil {
 		return nil, err
 	}
-	err = s.doStream(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, s.logStream(), func(ctx context.Context) error {
 		entries = nil
 		inbox := s.conn.NewInbox()
 		answers := make(chan *nats.Msg, pageEntries+1)
@@ -243,7 +243,7 @@ func (s *Store) nextID(ctx context.Context, stream string, after uint64) (id uin
 	if err != nil {
 		return 0, err
 	}
-	err = s.doStream(ctx, func(ctx context.Context) error {
+	err = s.doStream(ctx, s.logStream(), func(ctx context.Context) error {
 		answer, err := s.conn.RequestWithContext(ctx, s.directSubject(), request)
 		if err == nil && answer.Header.Get("Status") == "" {
 			id, err = sequenceOf(answer, jetstream.SequenceHeader)

@@ -264,14 +264,14 @@ func (f *fatalError) Tracef(string, ...any)  {}
 // connect returns a store that connects to a server, now or later.
 func connect(url string, options *Options) (*Store, error) {
 	s := &Store{
-		prefix:    options.Prefix,
-		limits:    options.Limits,
-		timeout:   options.Timeout,
-		replicas:  options.Replicas,
-		preparing: make(chan struct{}, 1),
-		workers:   map[string]bool{},
-		closed:    make(chan struct{}),
-		tried:     make(chan struct{}),
+		prefix:   options.Prefix,
+		limits:   options.Limits,
+		timeout:  options.Timeout,
+		replicas: options.Replicas,
+		joining:  make(chan struct{}, 1),
+		workers:  map[string]bool{},
+		closed:   make(chan struct{}),
+		tried:    make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.epoch, s.nextEpoch = context.WithCancel(context.Background())
@@ -322,7 +322,7 @@ func connect(url string, options *Options) (*Store, error) {
 	return s, nil
 }
 
-// start waits until the first attempt to connect has ended, and prepares the store.
+// start waits until the first attempt to connect has ended, and prepares the streams.
 func (s *Store) start(ctx context.Context) error {
 	select {
 	case <-s.tried:

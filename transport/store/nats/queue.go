@@ -35,7 +35,7 @@ func (s *Store) Push(ctx context.Context, queue, id string, data []byte) error {
 	if err := errors.Join(store.CheckName(queue), store.CheckName(id)); err != nil {
 		return err
 	}
-	_, err := s.publish(ctx, &nats.Msg{
+	_, err := s.publish(ctx, s.queueStream(), &nats.Msg{
 		Subject: s.queueSubject(queue),
 		Header:  nats.Header{jetstream.MsgIDHeader: {queue + " " + id}}, // one set of ids for all queues
 		Data:    data,
@@ -170,7 +170,7 @@ func (s *Store) createWorker(ctx context.Context, queue string) error {
 	if known {
 		return nil
 	}
-	err := s.doStream(ctx, func(ctx context.Context) error {
+	err := s.doStream(ctx, s.queueStream(), func(ctx context.Context) error {
 		_, err := s.js.CreateOrUpdateConsumer(ctx, s.queueStream(), jetstream.ConsumerConfig{
 			Durable:       workerName(queue),
 			FilterSubject: s.queueSubject(queue),

@@ -35,11 +35,10 @@ type Store struct {
 	url      string         // of a server that listens
 	lock     *os.File       // of Embedded
 
-	preparing chan struct{}    // has a value while prepare runs
-	joined    atomic.Bool      // prepare has succeeded once
-	ready     atomic.Bool      // the server has the streams, as far as is known
-	values    jetstream.Stream // valid after prepare
-	log       jetstream.Stream // valid after prepare
+	joining chan struct{}    // has a value while join runs
+	joined  atomic.Bool      // join has succeeded
+	values  jetstream.Stream // valid after join; also if the server has lost the stream and created it again
+	log     jetstream.Stream // the same
 
 	tried   chan struct{}   // closed when the first attempt to connect has ended
 	life    context.Context // ends when Close is called
@@ -162,11 +161,11 @@ func (s *Store) reconnects() uint64 { return s.conn.Stats().Reconnects }
 
 // until returns a context that ends with ctx and when the store is closed.
 func (s *Store) until(ctx context.Context) (context.Context, context.CancelFunc) {
-	return join(ctx, s.life)
+	return either(ctx, s.life)
 }
 
-// join returns a context that ends with either context.
-func join(ctx, other context.Context) (context.Context, context.CancelFunc) {
+// either returns a context that ends with either context.
+func either(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(other, cancel)
 	return ctx, func() { stop(); cancel() }
@@ -179,13 +178,14 @@ func (s *Store) do(ctx context.Context, operation func(context.Context) error) e
 	defer cancel()
 	bounded, stop := s.until(bounded)
 	defer stop()
+	var err error
 	for {
-		err := bounded.Err()
-		if err == nil {
-			err = s.reachable()
+		if ended := bounded.Err(); ended != nil {
+			return s.failure(ctx, cmp.Or(err, ended))
 		}
+		err = s.reachable()
 		if err == nil && !s.joined.Load() {
-			err = s.prepare(bounded)
+			err = s.join(bounded)
 		}
 		if err == nil {
 			err = operation(bounded)

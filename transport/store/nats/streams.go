@@ -14,128 +14,115 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// doStream runs an operation on the streams, as do does. It first creates streams that the server has lost.
-func (s *Store) doStream(ctx context.Context, operation func(context.Context) error) error {
+// doStream runs an operation on a stream, as do does. If the server has lost the stream, doStream creates it again.
+func (s *Store) doStream(ctx context.Context, name string, operation func(context.Context) error) error {
 	return s.do(ctx, func(ctx context.Context) error {
-		if err := s.prepare(ctx); err != nil {
-			return err
-		}
 		err := operation(ctx)
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || codeOf(err) == jetstream.JSErrCodeStreamNotFound {
-			s.ready.Store(false) // perhaps a stream has been lost
+			if _, failed := s.findOrCreate(ctx, name); failed != nil {
+				return failed
+			}
 		}
 		return err
 	})
 }
 
 // await is like doStream, but repeats the operation as long as the server cannot be reached.
-func (s *Store) await(ctx context.Context, operation func(context.Context) error) error {
+func (s *Store) await(ctx context.Context, name string, operation func(context.Context) error) error {
 	for {
-		err := s.doStream(ctx, operation)
+		err := s.doStream(ctx, name, operation)
 		if !isTemporary(err) || !wait(ctx, retryPause) {
 			return err
 		}
 	}
 }
 
-// prepare looks up the streams, and creates those that the server does not have. The first time, it also updates those with
-// other options, and waits until all servers know the subscription of this store, which the settle of others needs.
-func (s *Store) prepare(ctx context.Context) error {
-	if s.ready.Load() {
-		return nil
-	}
+// join creates the streams that the server does not have, and updates those with other options. Then it waits until all
+// servers know the subscription of this store, which the settle of others needs. It does so once.
+func (s *Store) join(ctx context.Context) error {
 	select {
-	case s.preparing <- struct{}{}:
-		defer func() { <-s.preparing }()
+	case s.joining <- struct{}{}:
+		defer func() { <-s.joining }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.ready.Load() { // another operation has prepared it
+	if s.joined.Load() { // for another operation
 		return nil
 	}
-	joined := s.joined.Load()
-	for _, stream := range []struct {
-		name   string
-		set    func(*jetstream.StreamConfig)
-		handle *jetstream.Stream
-	}{
-		{s.valueStream(), s.setValues, &s.values},
-		{s.logStream(), s.setLog, &s.log},
-		{s.queueStream(), s.setQueue, new(jetstream.Stream)},
-	} {
-		if err := attempt(ctx, func(ctx context.Context) error {
-			found, err := s.stream(ctx, stream.name, stream.set, !joined)
-			if err == nil && !joined { // a handle stays valid
-				*stream.handle = found
+	var queue jetstream.Stream
+	for name, handle := range map[string]*jetstream.Stream{s.valueStream(): &s.values, s.logStream(): &s.log, s.queueStream(): &queue} {
+		stream, err := s.findOrCreate(ctx, name)
+		if err != nil {
+			return err
+		}
+		config := stream.CachedInfo().Config
+		s.configure(&config)
+		// An update costs a cluster an agreement of its servers.
+		if !reflect.DeepEqual(config, stream.CachedInfo().Config) {
+			if err := attempt(ctx, func(ctx context.Context) (err error) {
+				stream, err = s.js.UpdateStream(ctx, config)
+				return err
+			}); err != nil {
+				return fmt.Errorf("updating the stream %s: %w", name, err)
 			}
-			return err
-		}); err != nil {
-			return fmt.Errorf("the stream %s: %w", stream.name, err)
 		}
+		*handle = stream
 	}
-	if !joined {
-		if err := s.settleOnce(ctx); err != nil {
-			return err
-		}
-		s.joined.Store(true)
+	if err := s.settleOnce(ctx); err != nil {
+		return err
 	}
-	s.ready.Store(true)
+	s.joined.Store(true)
 	return nil
 }
 
-// stream returns a stream, which it creates if the server does not have it. A stream with the same options is not updated:
-// that would cost a cluster an agreement of its servers for each store that connects.
-func (s *Store) stream(ctx context.Context, name string, set func(*jetstream.StreamConfig), update bool) (jetstream.Stream, error) {
-	found, err := s.js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		// The ids and revisions of a stream that has been lost are not used again: a stream never stores
-		// more than one message per microsecond.
-		config := jetstream.StreamConfig{Name: name, FirstSeq: uint64(time.Now().UnixMicro())}
-		set(&config)
-		return s.js.CreateStream(ctx, config)
+// findOrCreate returns a stream, which it creates if the server does not have it.
+func (s *Store) findOrCreate(ctx context.Context, name string) (stream jetstream.Stream, err error) {
+	err = attempt(ctx, func(ctx context.Context) error {
+		stream, err = s.js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			// The ids and revisions of a stream that has been lost are not used again: a stream never stores
+			// more than one message per microsecond.
+			config := jetstream.StreamConfig{Name: name, FirstSeq: uint64(time.Now().UnixMicro())}
+			s.configure(&config)
+			stream, err = s.js.CreateStream(ctx, config)
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("creating the stream %s: %w", name, err)
 	}
-	if err != nil || !update {
-		return found, err
-	}
-	config := found.CachedInfo().Config
-	set(&config)
-	if reflect.DeepEqual(config, found.CachedInfo().Config) {
-		return found, nil
-	}
-	return s.js.UpdateStream(ctx, config)
+	return stream, err
 }
 
-func (s *Store) setValues(c *jetstream.StreamConfig) {
-	// As for a bucket of values, so that the tools for buckets know it.
-	c.Subjects = []string{s.valuesBelow("")}
+// configure sets the options of a stream.
+func (s *Store) configure(c *jetstream.StreamConfig) {
 	c.Replicas = s.replicas
-	c.MaxMsgsPerSubject = 1
-	c.Discard = jetstream.DiscardNew
-	c.DenyDelete = true
-	c.AllowRollup = true
-	c.AllowMsgTTL = true
-	// Faster, but another server than the leader may return a value that has been changed.
-	c.AllowDirect = s.replicas == 1
-}
-
-func (s *Store) setLog(c *jetstream.StreamConfig) {
-	c.Subjects = []string{s.logSubject(">")}
-	c.Replicas = s.replicas
-	c.MaxAge = s.limits.LogAge
-	c.MaxBytes = s.limits.LogBytes
-	c.MaxMsgsPerSubject = int64(s.limits.LogEntries)
-	c.Discard = jetstream.DiscardOld
-	c.Duplicates = min(s.limits.LogAge, store.DuplicateWindow)
-	c.AllowDirect = true
-	c.RePublish = &jetstream.RePublish{Source: s.logSubject(">"), Destination: s.liveSubject(">")}
-}
-
-func (s *Store) setQueue(c *jetstream.StreamConfig) {
-	c.Subjects = []string{s.queueSubject(">")}
-	c.Replicas = s.replicas
-	c.Retention = jetstream.WorkQueuePolicy
-	c.Discard = jetstream.DiscardNew
-	c.Duplicates = store.DuplicateWindow
+	switch c.Name {
+	case s.valueStream():
+		// As for a bucket of values, so that the tools for buckets know it.
+		c.Subjects = []string{s.valuesBelow("")}
+		c.MaxMsgsPerSubject = 1
+		c.Discard = jetstream.DiscardNew
+		c.DenyDelete = true
+		c.AllowRollup = true
+		c.AllowMsgTTL = true
+		// Faster, but another server than the leader may return a value that has been changed.
+		c.AllowDirect = s.replicas == 1
+	case s.logStream():
+		c.Subjects = []string{s.logSubject(">")}
+		c.MaxAge = s.limits.LogAge
+		c.MaxBytes = s.limits.LogBytes
+		c.MaxMsgsPerSubject = int64(s.limits.LogEntries)
+		c.Discard = jetstream.DiscardOld
+		c.Duplicates = min(s.limits.LogAge, store.DuplicateWindow)
+		c.AllowDirect = true
+		c.RePublish = &jetstream.RePublish{Source: s.logSubject(">"), Destination: s.liveSubject(">")}
+	case s.queueStream():
+		c.Subjects = []string{s.queueSubject(">")}
+		c.Retention = jetstream.WorkQueuePolicy
+		c.Discard = jetstream.DiscardNew
+		c.Duplicates = store.DuplicateWindow
+	}
 }
 
 // Names of JetStream have segments that are separated by dots.
