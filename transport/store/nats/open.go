@@ -285,7 +285,7 @@ func connect(url string, options *Options) (*Store, error) {
 		nats.MaxReconnects(-1),
 		nats.CustomReconnectDelay(func(int) time.Duration {
 			s.noteRefusal()
-			return retryPause + rand.N(retryPause) //nolint:gosec // it spreads the attempts of replicas
+			return retryPause + rand.N(retryPause) // spreads the attempts of replicas
 		}),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),

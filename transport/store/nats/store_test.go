@@ -77,13 +77,17 @@ func TestCluster(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, limits store.Limits) storetest.Engine {
 		opts := nats.Options{Limits: limits, Replicas: 3, Prefix: prefix()}
 		next := 0
-		return storetest.Engine{Connect: func() store.Store {
-			if next++; next == 1 {
-				createStreams(t, members[0].url(), opts)
-				t.Cleanup(func() { deleteStreams(t, members[0].url(), opts.Prefix) })
-			}
-			return connect(t, members[next%len(members)].url(), &opts)
-		}}
+		lose := func() { deleteStreams(t, members[0].url(), opts.Prefix) }
+		return storetest.Engine{
+			Connect: func() store.Store {
+				if next++; next == 1 {
+					createStreams(t, members[0].url(), opts)
+					t.Cleanup(lose)
+				}
+				return connect(t, members[next%len(members)].url(), &opts)
+			},
+			Lose: lose,
+		}
 	})
 }
 
