@@ -62,13 +62,10 @@ func (s *storeStatus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reached, err := s.check(r.Context())
 	answer := struct {
-		Store       string `json:"store"`
-		LastReached string `json:"lastReached,omitempty"`
-		Error       string `json:"error,omitempty"`
-	}{Store: "reachable"}
-	if !reached.IsZero() {
-		answer.LastReached = reached.UTC().Format(time.RFC3339Nano)
-	}
+		Store       string    `json:"store"`
+		LastReached time.Time `json:"lastReached,omitzero"`
+		Error       string    `json:"error,omitempty"`
+	}{Store: "reachable", LastReached: reached}
 	status := http.StatusOK
 	if err != nil {
 		answer.Store, answer.Error, status = "unreachable", err.Error(), http.StatusServiceUnavailable
