@@ -70,7 +70,8 @@ type KV interface {
 	// Watch yields the values whose keys begin with the segments of prefix, in any order, and
 	// then each change to one of them, until ctx ends. The key that is equal to prefix is one
 	// of them. Changes that follow one another quickly may be yielded as one. The changes of
-	// one key have increasing revisions. An expiry is not yielded. After an interruption it
+	// one key have increasing revisions. In a cluster, a first value may be older than what Get
+	// returns; the newer one follows. An expiry is not yielded. After an interruption it
 	// yields what has changed in the meantime.
 	Watch(ctx context.Context, prefix string) iter.Seq2[Item, error]
 }

@@ -207,11 +207,14 @@ func (f *fixture) roundTrip(name string, value []byte) {
 	f.Helper()
 	revision, err := f.store.Create(f.ctx, name, []byte("before"), 0)
 	f.ok(err)
-	_, err = f.store.Update(f.ctx, name, value, revision, 0)
+	revision, err = f.store.Update(f.ctx, name, value, revision, 0)
 	f.ok(err)
 	f.wantValue(name, string(value))
 	for item, err := range f.other.Watch(f.ctx, name) {
 		f.ok(err)
+		if item.Revision < revision {
+			continue
+		}
 		f.wantBytes("Watch", item.Value, value)
 		break
 	}
