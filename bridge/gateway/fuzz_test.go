@@ -120,7 +120,7 @@ func FuzzAnswer(f *testing.F) {
 // FuzzSchema: with any schemas, the document is JSON and has all tools.
 func FuzzSchema(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, book, note, `{"$ref":"#"}`, `{"$ref":"#/a~1b%25"}`, `{"properties":{"$ref":{"$ref":"#/x"}}}`, `{"const":{"$ref":"#/x"}}`, `{"enum":[{"$ref":1}]}`,
+		`{}`, `{"properties":{"a":{"$ref":"#/$defs/b"},"default":{"$ref":"#/$defs/b"}},"$defs":{"b":{"type":"object"}}}`, `{"$ref":"#"}`, `{"$ref":"#/a~1b%25"}`, `{"properties":{"$ref":{"$ref":"#/x"}}}`, `{"const":{"$ref":"#/x"}}`, `{"enum":[{"$ref":1}]}`,
 		`{"$id":"x"}`, `{"allOf":[{"$ref":"#"},true]}`, `{"a":1,"a":2}`, `true`, `{"dependencies":{"a":["b"],"c":{"$ref":"#/c"}}}`,
 	} {
 		f.Add([]byte(seed))

@@ -46,7 +46,9 @@ func newGateway(t *testing.T) *gatewayRig {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("a book")}, StructuredContent: arguments}, nil
 	}
 	fixed := func(result string) func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) {
-		return func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) { return mcp.Raw(result), nil }
+		return func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) {
+			return mcp.Raw(result), nil
+		}
 	}
 	open := json.RawMessage(`{"type":"object"}`)
 	server.AddRawTool(library, server.Tool{Name: "add", Title: "Add", Description: "Adds a \"book\".", InputSchema: json.RawMessage(book), OutputSchema: json.RawMessage(book)}, echo)
