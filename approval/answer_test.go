@@ -52,6 +52,7 @@ func TestAnswers(t *testing.T) {
 				return
 			}
 			wantCode(t, err, test.code)
+			wantCalled(t, err, false)
 			var wire *jsonrpc.Error
 			if errors.As(err, &wire) && wire.Message != test.text {
 				t.Errorf("the caller gets %q, want %q", wire.Message, test.text)

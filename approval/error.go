@@ -53,7 +53,7 @@ func (c Code) Error() string {
 	case Lost:
 		return "the approver disconnected"
 	case Spent:
-		return "the approval has been used or is unknown; start the call again"
+		return "the approval has been used or is unknown"
 	case Changed:
 		return "the call is not the one that was approved"
 	case TooMany:
@@ -75,7 +75,8 @@ type Error struct {
 	// Err is the cause; it may be nil.
 	Err error
 
-	protocol bool // Options.ProtocolErrors
+	protocol    bool // Options.ProtocolErrors
+	mayBeCalled bool // an earlier run, or one at another replica, may have called the tool
 }
 
 // Error names the tool and the reason: "Approval request for S.T rejected", "… expired" or
@@ -118,21 +119,19 @@ func (e *Error) data() json.RawMessage {
 }
 
 // ToolResult returns the result for the caller, with isError and with text for the model: that of
-// the error, and that the call should not be repeated. The key [mcp.MetaRefusal] of its _meta has
+// the error, whether the tool may have been called, and that the call should not be repeated. The key [mcp.MetaRefusal] of its _meta has
 // data such as {"type":"REJECTED"}. ToolResult returns nil with Options.ProtocolErrors.
 func (e *Error) ToolResult() *mcp.CallToolResult {
 	if e.protocol {
 		return nil
 	}
-	text := e.Error() + "\n"
-	switch e.Code {
-	case Spent, Changed, Expired, Failed: // an earlier run may have called it
-	default:
-		text += "The tool was not called. "
+	called := "The tool was not called."
+	if e.mayBeCalled {
+		called = "The tool may have been called."
 	}
 	return &mcp.CallToolResult{
 		IsError: true,
-		Content: mcp.ContentList{mcp.Text(text + "Do not repeat the call unless the user asks for it.")},
+		Content: mcp.ContentList{mcp.Text(e.Error() + "\n" + called + " Do not repeat the call unless the user asks for it.")},
 		Meta:    mcp.Meta(`{"` + mcp.MetaRefusal + `":` + string(e.data()) + `}`),
 	}
 }

@@ -185,7 +185,9 @@ func (g *guard) runApproved(ctx context.Context, call *mcp.Call, d policy.Decisi
 	}
 	grant, err := g.grant(ctx, own, target, d)
 	if err != nil {
-		return nil, g.refuse(&target, codeOf(err, Failed), err)
+		refused := g.refuse(&target, codeOf(err, Failed), err)
+		_, refused.mayBeCalled = own.Load(g.tokenKey(target))
+		return nil, refused
 	}
 	own.OnDone(func() { g.callDone(ctx, grant) })
 	r := &run{guard: g, grant: grant, call: own}

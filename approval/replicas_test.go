@@ -278,6 +278,7 @@ func TestStoreIsDown(t *testing.T) {
 	wantUnreachable := func(err error) {
 		t.Helper()
 		wantCode(t, err, approval.Failed)
+		wantCalled(t, err, true)
 		if err == nil || !strings.Contains(err.Error(), "the store of the approvals cannot be reached") || !errors.Is(err, errDown) {
 			t.Errorf("the error is %v", err)
 		}

@@ -191,16 +191,32 @@ func wantCode(t testing.TB, err error, kind approval.Code) {
 	}
 }
 
+// wantCalled checks that the text for the model says that the tool may have been called, or that it was not.
+func wantCalled(t testing.TB, err error, maybe bool) {
+	t.Helper()
+	want := "\nThe tool was not called. Do not"
+	if maybe {
+		want = "\nThe tool may have been called. Do not"
+	}
+	refused, ok := errors.AsType[*approval.Error](err)
+	if !ok || !strings.Contains(refused.ToolResult().Content[0].(*mcp.TextContent).Text, want) {
+		t.Errorf("the error %v does not say %q", err, want)
+	}
+}
+
 // wantRefusal checks the result of a call that was not approved: its text for the model begins with
-// the message and says not to repeat the call, and its _meta has the code.
+// the message, and says whether the tool may have been called and not to repeat the call, and its _meta has the code.
 func wantRefusal(t testing.TB, result *mcp.CallToolResult, err error, code approval.Code, message string) {
 	t.Helper()
 	if err != nil || !result.IsError {
 		t.Errorf("the result is %v, the error %v; want a refusal", result, err)
 		return
 	}
-	before := code != approval.Changed && code != approval.Spent // for these, an earlier run may have called the tool
-	if text := result.Text(); !strings.HasPrefix(text, message) || !strings.Contains(text, "Do not repeat the call") || strings.Contains(text, "The tool was not called.") != before {
+	called := "The tool was not called. "
+	if code == approval.Spent { // by an earlier run
+		called = "The tool may have been called. "
+	}
+	if text := result.Text(); !strings.HasPrefix(text, message) || !strings.HasSuffix(text, "\n"+called+"Do not repeat the call unless the user asks for it.") {
 		t.Errorf("the text is %q, want %q", text, message)
 	}
 	if got, want := string(result.Meta.Get(mcp.MetaRefusal)), fmt.Sprintf(`{"type":%q}`, string(code)); got != want {

@@ -27,13 +27,15 @@ type run struct {
 
 // invoke makes the call if it is approved in this run, or was in an earlier one.
 func (r *run) invoke(ctx context.Context, next mcp.Handler) (mcp.Result, error) {
+	changed := r.guard.newError(&r.grant.request.Target, Changed, Changed)
+	changed.mayBeCalled = r.grant.approved
 	if !r.grant.approved {
 		if err := r.approve(ctx); err != nil {
 			return nil, err
 		}
 	}
 	r.executing = true
-	r.call.FreezeArguments(r.guard.newError(&r.grant.request.Target, Changed, Changed))
+	r.call.FreezeArguments(changed)
 	return next(context.WithValue(ctx, approvedKey{}, r.grant.request), r.call)
 }
 
@@ -90,7 +92,9 @@ func (r *run) approve(ctx context.Context) error {
 		return r.refuse(Expired, Expired)
 	}
 	if err := r.claim(ctx); err != nil {
-		return r.refuse(codeOf(err, Failed), err)
+		refused := r.refuse(codeOf(err, Failed), err)
+		refused.mayBeCalled = true // by the run that has claimed it
+		return refused
 	}
 	if err := g.record(now, r.grant, EventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
@@ -164,8 +168,8 @@ func (r *run) recheck(ctx context.Context) error {
 	})
 }
 
-// refuse ends the grant without a call.
-func (r *run) refuse(code Code, cause error) error {
+// refuse ends the grant without a call in this run.
+func (r *run) refuse(code Code, cause error) *Error {
 	event := EventWithdrawn
 	switch {
 	case r.grant.approved:
@@ -175,7 +179,9 @@ func (r *run) refuse(code Code, cause error) error {
 	}
 	_ = r.guard.record(time.Now(), r.grant, event, Answer{Reason: cause.Error()}) // record logs the error, and nothing runs
 	r.end()
-	return r.guard.refuse(&r.grant.request.Target, code, cause)
+	refused := r.guard.refuse(&r.grant.request.Target, code, cause)
+	refused.mayBeCalled = r.grant.approved
+	return refused
 }
 
 func (r *run) end() {

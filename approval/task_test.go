@@ -477,6 +477,7 @@ func TestExecutedTaskIsNotRepeated(t *testing.T) {
 				f.then = nil
 				_, err := replicas[1].invoke(t.Context(), newCall(t, "anna", "write", `{}`, e))
 				wantCode(t, err, approval.Spent)
+				wantCalled(t, err, true)
 				close(hangs)
 				killed.Wait()
 				if n := len(f.ran()); n != want {
