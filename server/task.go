@@ -242,6 +242,10 @@ func (s *Server) taskError(ctx context.Context, call *mcp.Call, err error) error
 		}
 		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: message}
 	}
+	if errors.Is(err, task.ErrMayBeCreated) {
+		s.options.Logger.Error("a task may not be stored", "error", err)
+		return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the call may have been executed: the server has lost its store of tasks while it stored the task"}
+	}
 	_, err = s.convertError(ctx, call, err)
 	return err
 }

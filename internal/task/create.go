@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 // A Spec describes a task to create.
@@ -29,7 +30,7 @@ type Spec struct {
 // task is like any other if its client does not get the id, since the client has left: it ends at its time
 // to live at the latest, and counts among the tasks of its principal until then.
 // The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the principal has too many
-// tasks, [ErrNotCreated], or that of the store if the call may be executed nevertheless.
+// tasks, [ErrNotCreated], or [ErrMayBeCreated].
 func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	e.Start()
 	if spec.TTL <= 0 || spec.TTL > MaxTTL {
@@ -66,11 +67,15 @@ func (e *Engine) store(ctx context.Context, id string, rec *record, spec *Spec) 
 		if err = e.push(ctx, id, rec.Round); err == nil {
 			return nil
 		}
-		// The job may be in the queue. Without its record, it does nothing. A worker that has begun has changed it.
+		// The job may be in the queue. Without its record, it does nothing. A worker that has begun has changed it, so
+		// that the job was in the queue.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 		defer cancel()
-		if failed := e.Delete(ctx, keyOf(id), stored); failed != nil {
-			return errors.Join(err, failed)
+		switch failed := e.Delete(ctx, keyOf(id), stored); {
+		case errors.Is(failed, store.ErrConflict):
+			return nil
+		case failed != nil:
+			return fmt.Errorf("%w: %w", ErrMayBeCreated, errors.Join(err, failed))
 		}
 	}
 	if _, tooLarge := errors.AsType[*SizeError](err); tooLarge {

@@ -41,6 +41,10 @@ var ErrUnknown = errors.New("task: unknown id")
 // the store.
 var ErrNotCreated = errors.New("task: the task cannot be stored")
 
+// ErrMayBeCreated means that it is not known whether the store has accepted a task, and that its call may be executed. It
+// wraps the error of the store.
+var ErrMayBeCreated = errors.New("task: it is not known whether the task is stored")
+
 // Config configures an [Engine]. All fields are required.
 type Config struct {
 	Store store.Store

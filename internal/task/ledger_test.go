@@ -220,7 +220,7 @@ func TestLostRunEndsWhenItSaves(t *testing.T) {
 	})
 }
 
-// A task is reported as not created only if its call is not executed.
+// A task is reported as not created only if its call is not executed, and as created if a worker has begun it.
 func TestTaskThatCannotBeCreated(t *testing.T) {
 	for name, test := range map[string]struct {
 		away       bool // the store, from the beginning
@@ -228,15 +228,15 @@ func TestTaskThatCannotBeCreated(t *testing.T) {
 		kept       bool // the record cannot be deleted
 		runs       bool // a worker takes the job immediately
 		executions int32
-		notCreated bool
+		want       error
 	}{
-		"store away":                          {away: true, notCreated: true},
-		"job lost":                            {notCreated: true},
-		"job stored":                          {pushed: true, notCreated: true},
+		"store away":                          {away: true, want: task.ErrNotCreated},
+		"job lost":                            {want: task.ErrNotCreated},
+		"job stored":                          {pushed: true, want: task.ErrNotCreated},
 		"job stored and begun":                {pushed: true, runs: true, executions: 1},
-		"job lost, record kept":               {kept: true},
-		"job stored, record kept":             {pushed: true, kept: true, executions: 1},
-		"job begun, record cannot be deleted": {pushed: true, kept: true, runs: true, executions: 1},
+		"job lost, record kept":               {kept: true, want: task.ErrMayBeCreated},
+		"job stored, record kept":             {pushed: true, kept: true, executions: 1, want: task.ErrMayBeCreated},
+		"job begun, record cannot be deleted": {pushed: true, kept: true, runs: true, executions: 1, want: task.ErrMayBeCreated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -269,12 +269,15 @@ func TestTaskThatCannotBeCreated(t *testing.T) {
 				if test.runs {
 					worker.Start()
 				}
-				_, err := creator.Create(t.Context(), spec)
-				if err == nil || errors.Is(err, task.ErrNotCreated) != test.notCreated {
-					t.Errorf("the error is %v, want ErrNotCreated: %t", err, test.notCreated)
+				created, err := creator.Create(t.Context(), spec)
+				if !errors.Is(err, test.want) {
+					t.Errorf("the error is %v, want %v", err, test.want)
 				}
 				worker.Start()
 				<-time.After(time.Minute)
+				if err == nil {
+					r.expect(worker, created.TaskID, mcp.TaskCompleted)
+				}
 				if n := executions.Load(); n != test.executions {
 					t.Errorf("%d executions, want %d", n, test.executions)
 				}
