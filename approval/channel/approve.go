@@ -20,6 +20,8 @@ const (
 	maxShown = 4096
 	// firstPause and longestPause are the pauses between attempts to reach the store.
 	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+	// recheckPause is the time after which a replica with an approver that does not reply is asked again.
+	recheckPause = time.Second
 	// answerPause is the time before an answer that could not be stored is asked for again, so
 	// that a program that answers at once does not do so all the time.
 	answerPause = time.Second
@@ -153,15 +155,15 @@ func (c *Channel) decided(ctx context.Context, w *waitingCall, own *claim) (a ap
 			s.withdraw(ctx, own)
 		}
 	}()
-	var tooLong <-chan time.Time
-	if !own.adopted && c.opts.ReconnectTimeout > 0 {
-		timer := time.NewTimer(c.opts.ReconnectTimeout)
-		defer timer.Stop()
-		tooLong = timer.C
-	} else if connected, err := c.hasApprover(ctx); err != nil {
-		return a, err
-	} else if !connected && !own.adopted {
-		return a, notConnected()
+	var recheck <-chan time.Time // whether an approver is connected
+	switch {
+	case own.adopted:
+	case c.opts.ReconnectTimeout > 0:
+		recheck = time.After(c.opts.ReconnectTimeout)
+	default:
+		if recheck, err = c.findApprover(ctx, w); err != nil {
+			return a, err
+		}
 	}
 	overdue := time.NewTimer(time.Until(own.Value.Deadline))
 	defer overdue.Stop()
@@ -183,11 +185,9 @@ func (c *Channel) decided(ctx context.Context, w *waitingCall, own *claim) (a ap
 			}
 			keep = true // it is deleted
 			return d.answer()
-		case <-tooLong:
-			if connected, err := c.hasApprover(ctx); err != nil {
+		case <-recheck:
+			if recheck, err = c.findApprover(ctx, w); err != nil {
 				return a, err
-			} else if !connected && !c.isSeen(w) {
-				return a, notConnected()
 			}
 		case <-overdue.C:
 			if own.adopted && ctx.Err() == nil {
@@ -209,6 +209,20 @@ func (c *Channel) decided(ctx context.Context, w *waitingCall, own *claim) (a ap
 			return a, c.timeoutError(ctx, w)
 		}
 	}
+}
+
+// findApprover checks whether an approver is connected to any replica. It returns when to check again, or nil.
+func (c *Channel) findApprover(ctx context.Context, w *waitingCall) (recheck <-chan time.Time, err error) {
+	connected, err := c.hasApprover(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil: // the replica with the approver may be stopped for some time; if the store is away, the watch fails
+		return time.After(recheckPause), nil
+	case connected, c.isSeen(w):
+		return nil, nil
+	}
+	return nil, notConnected()
 }
 
 // closed returns the error of a request after Close.

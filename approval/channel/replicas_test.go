@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,8 @@ type link struct {
 	store.Store
 	killed context.Context
 	kill   context.CancelFunc
+
+	silent atomic.Bool // messages are not handled, as if the replica was stopped
 
 	mu    sync.Mutex
 	down  bool
@@ -133,7 +136,11 @@ func (l *link) until(ctx context.Context) (context.Context, context.CancelFunc) 
 func (l *link) Subscribe(ctx context.Context, subject string, handle func(context.Context, store.Message)) (func(), error) {
 	return through(l, func() (func(), error) {
 		ctx, cancel := l.until(ctx)
-		stop, err := l.Store.Subscribe(ctx, subject, handle)
+		stop, err := l.Store.Subscribe(ctx, subject, func(ctx context.Context, m store.Message) {
+			if !l.silent.Load() {
+				handle(ctx, m)
+			}
+		})
 		return func() {
 			cancel()
 			stop()
@@ -562,6 +569,24 @@ func TestReconnectTimeoutOfReplicas(t *testing.T) {
 		wantPending(t, done)
 		person.asked(t)
 		person.say(t, answerOf("other", true))
+		wantApproved(t, done, true)
+	})
+}
+
+// While the replica with the approver is stopped, a request at another replica waits.
+func TestReplicaWithApproverIsStopped(t *testing.T) {
+	sharing(t, 2, func(t *testing.T, _ store.Store, replicas []*replica) {
+		person := replicas[1].connect(t, "dovetail.approval.v1")
+		replicas[1].silent.Store(true)
+		q := request("a")
+		q.Deadline = q.Created.Add(2 * time.Hour)
+		done := replicas[0].askWith(t.Context(), q)
+		pass(time.Hour + 10*time.Second) // after the ReconnectTimeout
+		wantPending(t, done)
+		replicas[1].silent.Store(false)
+		pass(10 * time.Second)
+		person.asked(t)
+		person.say(t, answerOf("a", true))
 		wantApproved(t, done, true)
 	})
 }
