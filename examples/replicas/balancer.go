@@ -9,13 +9,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"sync"
+	"time"
 )
 
 // A balancer sends each request to the next replica, whichever session it belongs to. If that
 // replica accepts no connection, it tries the others.
 type balancer struct {
-	proxy httputil.ReverseProxy
+	proxy  httputil.ReverseProxy
+	counts *ledger
 
 	mu        sync.Mutex
 	addresses []string // "" while a replica gets no requests
@@ -24,8 +27,14 @@ type balancer struct {
 
 var errNoReplica = errors.New("no replica accepts connections")
 
-func newBalancer(replicas int) *balancer {
-	b := &balancer{addresses: make([]string, replicas)}
+// clientHeader names the client of a request, so that the ledger knows which replica has got it.
+const clientHeader = "X-Client"
+
+// clientKey is the key of that name in the context of a request.
+type clientKey struct{}
+
+func newBalancer(replicas int, counts *ledger) *balancer {
+	b := &balancer{counts: counts, addresses: make([]string, replicas)}
 	b.proxy.Rewrite = func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", "replica" // b.dial chooses one
 	}
@@ -45,7 +54,7 @@ func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	b.proxy.ServeHTTP(w, r)
+	b.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, r.Header.Get(clientHeader))))
 }
 
 // maxBody is the maximum length of a request in bytes.
@@ -63,23 +72,33 @@ func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 
 func (b *balancer) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	var dialer net.Dialer
-	for range b.addresses {
-		address := b.choose()
-		if address == "" {
+	client, _ := ctx.Value(clientKey{}).(string)
+	began := time.Now()
+	order, addresses := b.choose()
+	for _, replica := range order {
+		if addresses[replica] == "" {
 			continue
 		}
-		if conn, err := dialer.DialContext(ctx, network, address); err == nil {
+		if conn, err := dialer.DialContext(ctx, network, addresses[replica]); err == nil {
+			b.counts.forward(client, work{replica, began})
 			return conn, nil
 		}
+	}
+	for _, replica := range order { // all of them are killed or stopped
+		b.counts.forward(client, work{replica, began})
 	}
 	return nil, errNoReplica
 }
 
-func (b *balancer) choose() string {
+// choose returns the replicas in the order in which they are tried, and their addresses.
+func (b *balancer) choose() (order []int, addresses []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.next = (b.next + 1) % len(b.addresses)
-	return b.addresses[b.next]
+	b.next++
+	for i := range b.addresses {
+		order = append(order, (b.next+i)%len(b.addresses))
+	}
+	return order, slices.Clone(b.addresses)
 }
 
 // set sets the address of a replica. With "" the replica gets no more requests.

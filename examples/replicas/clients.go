@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,9 +19,10 @@ import (
 )
 
 const (
-	workers  = 4                // of each era, each with a session
-	maxCalls = 20               // in one session
-	patience = 30 * time.Second // after which what is missing at the end is lost
+	workers  = 3           // of each era, each with a session
+	maxCalls = 20          // in one session
+	patience = time.Minute // after which what is missing at the end is lost
+	retry    = 50 * time.Millisecond
 )
 
 // load is the clients of the server.
@@ -27,26 +30,48 @@ type load struct {
 	url    string
 	counts *ledger
 
-	stopping    chan struct{} // closed at the end
-	running     sync.WaitGroup
+	stopping    chan struct{}  // closed at the end
+	running     sync.WaitGroup // the clients that call
 	subscribers []*subscriber
+	approver    io.Closer
+	events      *events
 }
 
-// start starts the clients of one era: workers, which call, and a subscriber.
-func (l *load) start(ctx context.Context, era client.Era) error {
-	s, err := l.subscribe(ctx, era)
-	if err != nil {
+func newLoad(url string, counts *ledger) *load {
+	return &load{url: url, counts: counts, stopping: make(chan struct{})}
+}
+
+// start starts the clients: for each era a subscriber, workers that call, and workers that need approvals,
+// and then those of tasks and events.
+func (l *load) start(ctx context.Context, approverToken string) (err error) {
+	if l.approver, err = l.dialApprover(ctx, approverToken); err != nil {
 		return err
 	}
-	l.subscribers = append(l.subscribers, s)
+	if l.events, err = l.startEvents(ctx); err != nil {
+		return err
+	}
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		s, err := l.subscribe(ctx, era)
+		if err != nil {
+			return err
+		}
+		l.subscribers = append(l.subscribers, s)
+		l.repeat(workers, fmt.Sprint(era), func(name string) { l.visit(ctx, era, name) })
+		l.repeat(workers, fmt.Sprint("transfer-", era), func(name string) { l.transfer(ctx, era, name) })
+	}
+	l.repeat(taskWorkers, "job", func(name string) { l.runTask(ctx, name) })
+	return nil
+}
+
+// repeat starts workers, which do something again and again until the end, each time with another name.
+func (l *load) repeat(workers int, name string, do func(name string)) {
 	for worker := range workers {
 		l.running.Go(func() {
-			for visit := 0; !l.isStopping(); visit++ {
-				l.visit(ctx, era, fmt.Sprintf("%v-%d-%d", era, worker, visit))
+			for n := 0; !l.isStopping(); n++ {
+				do(fmt.Sprintf("%s-%d-%d", name, worker, n))
 			}
 		})
 	}
-	return nil
 }
 
 func (l *load) isStopping() bool {
@@ -59,31 +84,50 @@ func (l *load) isStopping() bool {
 }
 
 // stop ends the workers after their calls. After a last order, every subscriber must read the number
-// of orders. abandon ends calls that take too long.
+// of orders, and all events must be delivered. abandon ends calls that take too long.
 func (l *load) stop(ctx context.Context, abandon func()) error {
 	close(l.stopping)
 	timer := time.AfterFunc(patience, abandon)
 	l.running.Wait()
 	timer.Stop()
 	if len(l.subscribers) > 0 {
-		l.call(ctx, l.subscribers[0].session, "order", "last")
+		l.call(ctx, l.subscribers[0].session, "order", call{id: "last", client: l.subscribers[0].name})
 	}
 	want := l.counts.orders()
 	for _, s := range l.subscribers {
 		s.close(ctx, want)
 	}
+	if l.events != nil {
+		l.events.close(ctx)
+	}
+	if l.approver != nil {
+		l.approver.Close()
+	}
 	return ctx.Err()
 }
 
-// connect opens a session. What arrives is counted before the client handles it.
-func (l *load) connect(ctx context.Context, era client.Era, onChange func(context.Context, mcp.Change)) (*client.Session, error) {
-	dialer := streamable.Dial(l.url, &streamable.DialOptions{Conn: jsonrpc.Options{Trace: l.trace}})
+// user is the caller, unless a client says otherwise.
+const user = "ann"
+
+// connect opens a session of a client. Progress is counted before the client handles it.
+func (l *load) connect(ctx context.Context, era client.Era, name, user string, onChange func(context.Context, mcp.Change)) (*client.Session, error) {
+	dialer := streamable.Dial(l.url+"/mcp", &streamable.DialOptions{
+		Conn:   jsonrpc.Options{Trace: l.trace},
+		Logger: quiet,
+		Header: func(_ context.Context, header http.Header) error {
+			header.Set(clientHeader, name)
+			header.Set(userHeader, user)
+			return nil
+		},
+	})
 	for {
-		session, err := client.Connect(ctx, dialer, &client.Options{Era: era, Elicit: l.answer, OnChange: onChange, CallTimeout: -1})
+		session, err := client.Connect(ctx, dialer, &client.Options{
+			Era: era, Elicit: l.answer, OnChange: onChange, CallTimeout: -1, Logger: quiet,
+		})
 		if err == nil || ctx.Err() != nil {
 			return session, err
 		}
-		time.Sleep(50 * time.Millisecond) // the replica was killed
+		time.Sleep(retry) // the replica was killed
 	}
 }
 
@@ -93,7 +137,7 @@ func (l *load) trace(sent bool, frame []byte) {
 		Params mcp.ProgressParams
 	}
 	if !sent && json.Unmarshal(frame, &event) == nil && event.Method == mcp.NotificationProgress {
-		l.counts.event(event.Params.Message, int(event.Params.Progress))
+		l.counts.advance(event.Params.Message, int(event.Params.Progress))
 	}
 }
 
@@ -105,7 +149,7 @@ func (l *load) answer(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, er
 
 // visit opens a session and makes some calls.
 func (l *load) visit(ctx context.Context, era client.Era, name string) {
-	session, err := l.connect(ctx, era, nil)
+	session, err := l.connect(ctx, era, name, user, nil)
 	if err != nil {
 		l.counts.lose("%s cannot connect: %v", name, err)
 		return
@@ -113,34 +157,34 @@ func (l *load) visit(ctx context.Context, era client.Era, name string) {
 	defer session.Close()
 	tools := []string{"order", "ask", "stream"}
 	for i := 0; i < maxCalls && !l.isStopping(); i++ {
-		l.call(ctx, session, tools[i%len(tools)], name+"-"+strconv.Itoa(i))
+		l.call(ctx, session, tools[i%len(tools)], call{id: name + "-" + strconv.Itoa(i), client: name})
 	}
 }
 
 // call calls a tool until there is an outcome. It repeats only what was certainly not executed.
-func (l *load) call(ctx context.Context, session *client.Session, tool, id string) {
-	events := 0
+func (l *load) call(ctx context.Context, session *client.Session, tool string, c call) {
+	progress := 0
 	if tool == "stream" {
-		events = stages
+		progress = stages
 	}
-	began := time.Now()
 	for {
-		text, err := client.CallAs[string](ctx, session, tool, callIn{id}, &client.CallOptions{
+		l.counts.begin(c)
+		text, err := client.CallAs[string](ctx, session, tool, callIn{c.id}, &client.CallOptions{
 			Progress: func(*mcp.ProgressParams) {}, // counted in trace
 		})
 		failure, incomplete := errors.AsType[*jsonrpc.CallError](err)
 		switch {
 		case err == nil:
-			l.counts.answer(id, text, events)
+			l.counts.answer(c.id, text, progress)
 			return
 		case ctx.Err() != nil:
-			l.counts.lose("call %s has no outcome: %v", id, err)
+			l.counts.lose("call %s has no outcome: %v", c.id, err)
 			return
 		case !incomplete || failure.Delivery == jsonrpc.MaybeExecuted:
-			l.counts.fail(id, began, err)
+			l.counts.fail(c, err)
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(retry)
 	}
 }
 
@@ -154,9 +198,9 @@ type subscriber struct {
 }
 
 func (l *load) subscribe(ctx context.Context, era client.Era) (*subscriber, error) {
-	s := &subscriber{name: era.String(), counts: l.counts, changed: make(chan struct{}, 1)}
+	s := &subscriber{name: "subscriber-" + era.String(), counts: l.counts, changed: make(chan struct{}, 1)}
 	var err error
-	s.session, err = l.connect(ctx, era, func(context.Context, mcp.Change) {
+	s.session, err = l.connect(ctx, era, s.name, user, func(context.Context, mcp.Change) {
 		l.counts.count(&l.counts.changes)
 		select {
 		case s.changed <- struct{}{}:
@@ -180,12 +224,12 @@ func (s *subscriber) close(ctx context.Context, want string) {
 		select {
 		case <-s.changed:
 		case <-ctx.Done():
-			s.counts.lose("the subscriber of the %s era does not hear that there are %s orders", s.name, want)
+			s.counts.lose("%s does not hear that there are %s orders", s.name, want)
 			return
 		}
 		read, err := s.session.ReadResource(ctx, ordersURI, nil)
 		if err != nil {
-			s.counts.lose("the subscriber of the %s era cannot read: %v", s.name, err)
+			s.counts.lose("%s cannot read: %v", s.name, err)
 			return
 		}
 		if text := read.Contents[0].(*mcp.TextResourceContents).Text; strings.TrimSpace(text) == want {

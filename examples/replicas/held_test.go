@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -33,10 +32,11 @@ import (
 
 // Sizes of the work of TestWhatTheStoreHolds.
 const (
-	openAtOnce    = 20          // sessions, and approvals that wait
-	largeArgument = 200 << 10   // bytes of the arguments of one task in largeEvery
-	largeEvery    = 50          // tasks
-	maxWorkPause  = time.Minute // in which what has ended must have left the store
+	subscriptionsOfType = 4
+	openAtOnce          = 20          // sessions, and approvals that wait
+	largeArgument       = 200 << 10   // bytes of the arguments of one task in largeEvery
+	largeEvery          = 50          // tasks
+	maxWorkPause        = time.Minute // in which what has ended must have left the store
 )
 
 // heldKinds is what the store may hold, by kind, and at most how many bytes each value or entry has: the numbers of
@@ -176,7 +176,7 @@ type worked struct {
 
 // serve serves the server at a store until the test ends.
 func (w *worked) serve(ctx context.Context, shared store.Store, secret string) {
-	t, quiet := w.t, slog.New(slog.DiscardHandler)
+	t := w.t
 	hooks, err := webhook.New(&webhook.Options{Store: shared, Keys: [][]byte{make([]byte, 32)}, AllowLoopback: true, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func (w *worked) serve(ctx context.Context, shared store.Store, secret string) {
 		Guards: []mcp.Guard{approval.Guard(compiled, approver, &approval.Options{Store: shared, Logger: quiet})},
 	})
 	w.topic = server.AddEvent(s, server.Event{Name: "moved"}, func(_ *mcp.Caller, in parcelFilter, p parcel) (parcel, bool) {
-		return p, p.Number%subscriptionsOfType == in.Remainder
+		return p, p.Number%subscriptionsOfType == *in.Remainder
 	})
 	server.AddTool(s, server.Tool{Name: "progress"}, func(ctx context.Context, r *server.Request, in callIn) (string, error) {
 		return in.Call, r.Progress(ctx, 1, 1, in.Call)
@@ -349,7 +349,7 @@ func (w *worked) tasks(ctx context.Context, n int) {
 // events publishes events, and waits until they are delivered.
 func (w *worked) events(ctx context.Context, n int) {
 	t := w.t
-	receiver, err := receiving.New(&receiving.Options{Logger: slog.New(slog.DiscardHandler)})
+	receiver, err := receiving.New(&receiving.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func (w *worked) events(ctx context.Context, n int) {
 					close(all)
 				}
 				return nil
-			}, &receiving.SubscribeOptions{TTL: 24 * time.Hour, Logger: slog.New(slog.DiscardHandler)})
+			}, &receiving.SubscribeOptions{TTL: 24 * time.Hour, Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +416,7 @@ func (w *worked) approvals(ctx context.Context, n int, secret string) {
 			_ = p.Accept(ctx) // otherwise the call fails, which the test sees
 		case <-ctx.Done():
 		}
-	}, &channel.ClientOptions{Token: secret, Logger: slog.New(slog.DiscardHandler)})
+	}, &channel.ClientOptions{Token: secret, Logger: quiet})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (r *recorded) Ack(ctx context.Context, job *store.Job) error {
 }
 
 func inspectedNATS(ctx context.Context, t *testing.T) (store.Store, func() holdings) {
-	url, token := storeOf(t, engine{url: func(*testing.T) string { return "" }})
+	url, token := storeOf(t, engine{url: func(testing.TB) string { return "" }})
 	t.Setenv(envToken, token)
 	s := shared(ctx, t, url)
 	conn, err := natsclient.Connect(url, natsclient.Token(token))

@@ -1,14 +1,16 @@
 // Replicas runs three replicas of an MCP server behind a balancer that sends each request to the
-// next one, and kills and restarts them while clients of two protocol versions use them:
+// next one, and kills, stops and restarts them while clients of two protocol versions use them: with calls,
+// tasks, approvals, events and webhooks at the same time.
 //
 //	go run -C examples/replicas .
 //
-// It ends with status 0 if nothing was lost and nothing was done twice. The replicas share an
-// embedded NATS server, or with -store an existing one:
+// It ends with status 0 if nothing was lost, nothing was done twice, and nothing without its approval. The
+// replicas share an embedded NATS server, or with -store an existing one:
 //
 //	go run -C examples/replicas . -store nats://127.0.0.1:4222
 //	go run -C examples/replicas . -store redis://127.0.0.1:6379
 //	go run -C examples/replicas . -store postgres://user@127.0.0.1:5432/database
+//	go run -C examples/replicas . -store memory -kills 0    # one replica
 package main
 
 import (
@@ -22,9 +24,15 @@ import (
 	"os"
 	"time"
 
-	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
+
+// options are those of the command line.
+type options struct {
+	store        string
+	kills, stops int
+	lease, pause time.Duration
+}
 
 func main() {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
@@ -34,24 +42,33 @@ func main() {
 		}
 		return
 	}
-	storeURL := flag.String("store", "", "`URL` of a NATS, Redis or PostgreSQL server (default: an embedded NATS server)")
-	kills := flag.Int("kills", 10, "how many times a replica is killed")
-	pause := flag.Duration("pause", time.Second, "time between two kills")
+	var o options
+	flag.StringVar(&o.store, "store", "", "`URL` of a NATS, Redis or PostgreSQL server, or "+memoryStore+" (default: an embedded NATS server)")
+	flag.IntVar(&o.kills, "kills", 10, "how many times a replica is killed")
+	flag.IntVar(&o.stops, "stops", 2, "how many times a replica is stopped, for at most four times the lease")
+	flag.DurationVar(&o.lease, "lease", 2*time.Second, "how long a task is that of a replica that says nothing")
+	flag.DurationVar(&o.pause, "pause", 400*time.Millisecond, "time between two kills, and between two stops")
 	flag.Parse()
-	if err := run(*storeURL, *kills, *pause); err != nil {
+	if err := run(&o); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// run starts the replicas and the clients, kills replicas, restarts all of them one after the
+// run starts the replicas and the clients, kills and stops replicas, restarts all of them one after the
 // other, and prints the counts.
-func run(storeURL string, kills int, pause time.Duration) error {
-	limit := 2*patience + time.Duration(kills)*(pause+time.Second)
+func run(o *options) error {
+	limit := 4*patience + time.Duration(o.kills)*(o.pause+2*time.Second) + time.Duration(o.stops)*(o.pause+4*o.lease+time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 
-	token := os.Getenv(envToken)
-	if storeURL == "" {
+	storeURL, token, replicas := o.store, os.Getenv(envToken), 3
+	switch storeURL {
+	case memoryStore:
+		if o.kills > 0 {
+			return errors.New("a store in memory ends with its replica: set -kills 0")
+		}
+		replicas = 1
+	case "":
 		token = rand.Text()
 		dir, err := os.MkdirTemp("", "replicas")
 		if err != nil {
@@ -69,26 +86,25 @@ func run(storeURL string, kills int, pause time.Duration) error {
 	counts := newLedger()
 	ledgerServer := httptest.NewServer(counts)
 	defer ledgerServer.Close()
-	balancer := newBalancer(3)
+	balancer := newBalancer(replicas, counts)
 	balancerServer := httptest.NewServer(balancer)
 	defer balancerServer.Close()
 
-	fleet := &fleet{balancer: balancer, counts: counts, env: append(os.Environ(),
-		envStore+"="+storeURL, envToken+"="+token, envLedger+"="+ledgerServer.URL)}
-	defer fleet.stop()
+	approverToken := rand.Text()
+	fleet := newFleet(replicas, balancer, counts, append(os.Environ(), envStore+"="+storeURL, envToken+"="+token, envLease+"="+o.lease.String(),
+		envLedger+"="+ledgerServer.URL, envApprover+"="+approverToken))
+	defer fleet.close()
 	if err := fleet.start(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("three replicas of one server, behind %s\n", balancerServer.URL)
+	fmt.Printf("%d replicas of one server, behind %s\n", replicas, balancerServer.URL)
 
-	load := &load{url: balancerServer.URL + "/mcp", counts: counts, stopping: make(chan struct{})}
-	for _, era := range []client.Era{client.Modern, client.Legacy} {
-		if err := load.start(ctx, era); err != nil {
-			return errors.Join(err, load.stop(ctx, cancel))
-		}
-	}
-	err := fleet.killSome(ctx, kills, pause)
+	load := newLoad(balancerServer.URL, counts)
+	err := load.start(ctx, approverToken)
 	if err == nil {
+		err = fleet.inject(ctx, faults{o.kills, o.stops, o.pause, 4 * o.lease})
+	}
+	if err == nil && o.store != memoryStore {
 		err = fleet.restartAll(ctx)
 	}
 	return errors.Join(err, load.stop(ctx, cancel), counts.report())

@@ -162,7 +162,7 @@ func listenAt(t *testing.T, address, store string) *replica {
 	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Fatalf("the replica at %s does not start: %v", address, err)
 	}
-	return &replica{process, stdin}
+	return &replica{process: process, stdin: stdin}
 }
 
 // A request is a call of a client without a session.

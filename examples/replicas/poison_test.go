@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -13,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -21,8 +18,8 @@ import (
 const poisonRestarts = 1
 
 // poison kills its own process, after the client has the id of the task.
-func poison(ctx context.Context, _ *server.Request, in jobIn) (string, error) {
-	if err := execute(ctx, in.Job); err != nil {
+func poison(ctx context.Context, _ *server.Request, in callIn) (string, error) {
+	if err := execute(ctx, in.Call); err != nil {
 		return "", err
 	}
 	<-time.After(500 * time.Millisecond)
@@ -64,52 +61,32 @@ func TestPoisonousTask(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 			defer cancel()
 			url, token := storeOf(t, engine)
-			var executed atomic.Int32
-			ledgerServer := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { executed.Add(1) }))
-			defer ledgerServer.Close()
-			counts := newLedger()
-			balancer := newBalancer(3)
-			front := httptest.NewServer(balancer)
-			defer front.Close()
-			living, killAll := context.WithCancel(ctx)
-			fleet := &fleet{balancer: balancer, counts: counts, env: append(os.Environ(),
-				envStore+"="+url, envToken+"="+token, envLedger+"="+ledgerServer.URL, envTasks+"=1")}
-			if err := fleet.start(living); err != nil {
-				killAll()
-				fleet.stop()
-				t.Fatal(err)
-			}
-			deaths, wait := fleet.keepAlive(living, t)
+			f, l := startFleet(t, 3, url, token)
+			living, stop := context.WithCancel(ctx)
+			deaths, wait := f.keepAlive(living, t)
 			defer wait()
-			defer killAll()
-			user := &taskUser{ledger: counts, url: front.URL + "/mcp", name: "ann"}
-			run := func(tool string) (*mcp.Task, error) {
-				raw, err := user.call(ctx, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":{"job":%q,"ask":false}}`, tool, tool))
-				var got mcp.Task
-				for err == nil {
-					if err = got.UnmarshalJSON(raw); err != nil || got.Status.Ended() {
-						break
-					}
-					select {
-					case <-time.After(100 * time.Millisecond):
-						raw, err = user.call(ctx, mcp.MethodTasksGet, fmt.Sprintf(`{"taskId":%q}`, got.TaskID))
-					case <-ctx.Done():
-						err = ctx.Err()
-					}
+			defer func() { // those that keepAlive waits for
+				stop()
+				for _, r := range f.replicas {
+					_ = r.process.Process.Kill() // it may have ended
 				}
-				return &got, err
+			}()
+			session := connectTo(t, l, client.Modern)
+			l.counts.begin(call{id: "poison", client: "client", restarts: poisonRestarts})
+			id := ""
+			_, err := client.CallAs[string](ctx, session, "poison", callIn{"poison"}, &client.CallOptions{OnTask: func(task *mcp.Task) { id = task.TaskID }})
+			for isUnknown(err) && id != "" && ctx.Err() == nil {
+				_, err = client.WaitAs[string](ctx, session.Task(id), nil)
 			}
-			got, err := run("poison")
-			if err != nil || got.Status != mcp.TaskFailed || !strings.Contains(string(got.Error), "may have been executed") {
-				t.Errorf("the poisonous task is %+v, %v", got, err)
+			if err == nil || !strings.Contains(err.Error(), "may have been executed") {
+				t.Errorf("the poisonous task ends with %v", err)
 			}
-			if got, err := run("job"); err != nil || got.Status != mcp.TaskCompleted || !json.Valid(got.Result) {
-				t.Errorf("the next task is %+v, %v", got, err)
+			if _, err := client.CallAs[string](ctx, session, "task", nil, nil); err != nil {
+				t.Errorf("the next task ends with %v", err)
 			}
-			if user.session != nil {
-				user.session.Close()
-			}
-			if n := executed.Load(); n != 1+poisonRestarts || deaths.Load() != n {
+			l.counts.mu.Lock()
+			defer l.counts.mu.Unlock()
+			if n := len(l.counts.calls["poison"].executions); n != 1+poisonRestarts || int(deaths.Load()) != n {
 				t.Errorf("the function has begun %d times, and %d replicas have ended, want %d of both", n, deaths.Load(), 1+poisonRestarts)
 			}
 		})

@@ -14,6 +14,8 @@ import (
 
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/store/postgres"
@@ -23,11 +25,26 @@ import (
 
 // Environment variables of a replica.
 const (
-	envStore  = "REPLICAS_STORE"  // URL of the store
-	envToken  = "REPLICAS_TOKEN"  // token of a NATS server
-	envLedger = "REPLICAS_LEDGER" // URL of the ledger
-	envListen = "REPLICAS_LISTEN" // address; by default any free port
+	envStore    = "REPLICAS_STORE"    // URL of the store, or memoryStore
+	envToken    = "REPLICAS_TOKEN"    // token of a NATS server
+	envLease    = "REPLICAS_LEASE"    // the lease of the store
+	envLedger   = "REPLICAS_LEDGER"   // URL of the ledger
+	envListen   = "REPLICAS_LISTEN"   // address; by default any free port
+	envReplica  = "REPLICAS_REPLICA"  // number of the replica
+	envApprover = "REPLICAS_APPROVER" // token of the person who approves
 )
+
+// prefix begins the names of what the replicas store.
+const prefix = "replicas"
+
+// memoryStore is the URL of a store in the memory of a replica.
+const memoryStore = "memory"
+
+// userHeader names the caller.
+const userHeader = "X-User"
+
+// quiet discards the messages about replicas that cannot be reached.
+var quiet = slog.New(slog.DiscardHandler)
 
 // drain is how long a replica that ends serves requests that are on the way to it.
 const drain = 200 * time.Millisecond
@@ -36,14 +53,40 @@ const drain = 200 * time.Millisecond
 func runReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	shared, err := openStore(ctx, os.Getenv(envStore), store.Limits{})
+	limits, err := limitsOfLease(os.Getenv(envLease))
+	if err != nil {
+		return err
+	}
+	shared, err := openStore(ctx, os.Getenv(envStore), limits)
 	if err != nil {
 		return err
 	}
 	defer shared.Close()
-	return streamable.Serve(ctx, cmp.Or(os.Getenv(envListen), "127.0.0.1:0"), newServer(shared), &streamable.ServeOptions{
-		Drain:    drain,
-		OnListen: func(address net.Addr) { fmt.Println(address) },
+	webhooks, err := newWebhooks(shared)
+	if err != nil {
+		return err
+	}
+	s := newServer(shared, webhooks)
+	addJobs(s)
+	addParcels(s)
+	approver, err := addTransfer(s, shared)
+	if err != nil {
+		return err
+	}
+	return streamable.Serve(ctx, cmp.Or(os.Getenv(envListen), "127.0.0.1:0"), s, &streamable.ServeOptions{
+		Options:    streamable.Options{Logger: quiet},
+		Drain:      drain,
+		Wrap:       withUser,
+		Other:      approver,
+		OnShutdown: approver.Close,
+		OnListen:   func(address net.Addr) { fmt.Println(address) },
+	})
+}
+
+// withUser takes the caller from a header. Only an example trusts its clients.
+func withUser(endpoint http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		endpoint.ServeHTTP(w, r.WithContext(transport.WithPrincipal(r.Context(), r.Header.Get(userHeader))))
 	})
 }
 
@@ -63,14 +106,28 @@ type closableStore interface {
 	Close() error
 }
 
+// limitsOfLease returns the limits of the store. The lease is "" for the default.
+func limitsOfLease(lease string) (limits store.Limits, err error) {
+	if lease != "" {
+		limits.Lease, err = time.ParseDuration(lease)
+	}
+	return limits, err
+}
+
 func openStore(ctx context.Context, url string, limits store.Limits) (closableStore, error) {
 	switch {
+	case url == memoryStore:
+		return store.NewMemory(&store.MemoryOptions{Limits: limits})
 	case strings.HasPrefix(url, "nats://"):
-		return nats.Connect(ctx, url, &nats.Options{Prefix: "replicas", Token: os.Getenv(envToken), Limits: limits})
+		replicas := 1
+		if strings.Contains(url, ",") { // a cluster of three servers
+			replicas = 3
+		}
+		return nats.Connect(ctx, url, &nats.Options{Prefix: prefix, Token: os.Getenv(envToken), Limits: limits, Replicas: replicas})
 	case strings.HasPrefix(url, "postgres://"):
-		return postgres.Connect(ctx, url, &postgres.Options{Schema: "replicas", Limits: limits})
+		return postgres.Connect(ctx, url, &postgres.Options{Schema: prefix, Limits: limits})
 	}
-	return redis.Connect(ctx, url, &redis.Options{Prefix: "replicas", Limits: limits})
+	return redis.Connect(ctx, url, &redis.Options{Prefix: prefix, Limits: limits})
 }
 
 type callIn struct {
@@ -87,10 +144,11 @@ const (
 )
 
 // newServer returns the server of which every replica runs a copy.
-func newServer(shared store.Store) *server.Server {
+func newServer(shared store.Store, webhooks *webhook.Deliverer) *server.Server {
 	s := server.New(mcp.Implementation{Name: "orders", Version: "1.0.0"}, &server.Options{
-		Store:  shared,
-		Logger: slog.New(slog.DiscardHandler),
+		Store:    shared,
+		Webhooks: webhooks,
+		Logger:   quiet,
 	})
 	execute := func(ctx context.Context, call string) (string, error) {
 		if err := execute(ctx, call); err != nil {
@@ -107,12 +165,8 @@ func newServer(shared store.Store) *server.Server {
 
 	server.AddTool(s, server.Tool{Name: "ask", Description: "Place an order after a question."},
 		func(ctx context.Context, r *server.Request, in callIn) (string, error) {
-			answer, err := server.Elicit[confirmation](r, "sure", "Order "+in.Call+"?")
-			if err != nil {
+			if err := askIfSure(r, in.Call); err != nil {
 				return "", err
-			}
-			if !answer.Sure {
-				return "", fmt.Errorf("the answer to the question about %s was lost", in.Call)
 			}
 			return execute(ctx, in.Call)
 		})
@@ -140,14 +194,22 @@ func newServer(shared store.Store) *server.Server {
 	return s
 }
 
-// execute has the side effect of a call. The ledger counts it.
-func execute(ctx context.Context, call string) error {
-	_, err := visitLedger(ctx, http.MethodPost, call)
+func askIfSure(r *server.Request, call string) error {
+	answer, err := server.Elicit[confirmation](r, "sure", "Order "+call+"?")
+	if err == nil && !answer.Sure {
+		err = fmt.Errorf("the answer to the question about %s was lost", call)
+	}
 	return err
 }
 
-func visitLedger(ctx context.Context, method, call string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, method, os.Getenv(envLedger)+"/"+call, nil)
+// execute has the side effect of a call. The ledger counts it.
+func execute(ctx context.Context, call string) error {
+	_, err := visitLedger(ctx, http.MethodPost, os.Getenv(envReplica)+"/"+call)
+	return err
+}
+
+func visitLedger(ctx context.Context, method, path string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, method, os.Getenv(envLedger)+"/"+path, nil)
 	if err != nil {
 		return "", err
 	}

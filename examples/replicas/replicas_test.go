@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
-	"crypto/rand"
+	"fmt"
 	"log"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/store/postgres/postgrestest"
 )
@@ -20,18 +24,8 @@ import (
 // TestMain runs the program if a test or the program has started this process.
 func TestMain(m *testing.M) {
 	switch {
-	case os.Getenv(envApprovals) != "":
-		if err := runApprovalReplica(); err != nil {
-			log.Fatal(err)
-		}
-		return
-	case os.Getenv(envTasks) != "":
-		if err := runTaskReplica(); err != nil {
-			log.Fatal(err)
-		}
-		return
-	case os.Getenv(envEvents) != "":
-		if err := runEventReplica(); err != nil {
+	case os.Getenv(envTest) != "":
+		if err := runTestReplica(); err != nil {
 			log.Fatal(err)
 		}
 		return
@@ -42,37 +36,29 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// defaultKills is how many replicas are killed, unless DOVETAIL_KILLS says otherwise.
-const defaultKills = 10
-
-func killsOf(t *testing.T) int {
-	kills, err := strconv.Atoi(cmp.Or(os.Getenv("DOVETAIL_KILLS"), strconv.Itoa(defaultKills)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kills
-}
+// stopsOfKills is how many replicas are killed for each one that is stopped.
+const stopsOfKills = 5
 
 // An engine has a URL, "" for an embedded server.
 type engine struct {
 	name string
-	url  func(t *testing.T) string
+	url  func(t testing.TB) string
 }
 
-// engines returns those with which the tests run. That with PostgreSQL takes a test as long as each other one, and is only in the
+// engines returns those with which the tests run. With the others, a test takes as long as with these, and is only in the
 // complete run.
 func engines() []engine {
 	all := []engine{
-		{"embedded NATS", func(*testing.T) string { return "" }},
+		{"embedded NATS", func(testing.TB) string { return "" }},
 		{"redis-server", redisServer},
 	}
 	if os.Getenv("DOVETAIL_POSTGRES_SERVER") != "" {
-		all = append(all, engine{"PostgreSQL", postgresServer})
+		all = append(all, engine{"PostgreSQL", postgresServer}, engine{"three NATS servers", natsCluster})
 	}
 	return all
 }
 
-func postgresServer(t *testing.T) string {
+func postgresServer(t testing.TB) string {
 	s, err := postgrestest.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -81,46 +67,97 @@ func postgresServer(t *testing.T) string {
 	return s.URL()
 }
 
-// storeOf returns the URL of a store, and the token of an embedded NATS server.
-func storeOf(t *testing.T, engine engine) (url, token string) {
-	if url := engine.url(t); url != "" {
-		return url, ""
+// natsCluster starts three NATS servers.
+func natsCluster(t testing.TB) string {
+	const servers = 3
+	var ports [servers]int
+	var routes []*url.URL
+	for i := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		ports[i] = listener.Addr().(*net.TCPAddr).Port
+		routes = append(routes, &url.URL{Scheme: "nats", Host: listener.Addr().String()})
+		listener.Close()
 	}
-	token = rand.Text()
-	embedded, err := nats.Embedded(t.TempDir(), &nats.Options{Listen: "127.0.0.1:0", Token: token})
+	var urls []string
+	for i, port := range ports {
+		s, err := natsserver.NewServer(&natsserver.Options{
+			ServerName: fmt.Sprint("server-", i), Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true,
+			JetStream: true, StoreDir: t.TempDir(),
+			Cluster: natsserver.ClusterOpts{Name: "cluster", Host: "127.0.0.1", Port: port}, Routes: routes,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		t.Cleanup(func() {
+			s.Shutdown()
+			s.WaitForShutdown()
+		})
+		if !s.ReadyForConnections(30 * time.Second) {
+			t.Fatal("a NATS server does not start")
+		}
+		urls = append(urls, s.ClientURL())
+	}
+	all := strings.Join(urls, ",")
+	// The cluster has to elect a leader before it creates streams.
+	limits, err := limitsOfLease("2s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { embedded.Close() })
-	return embedded.URL(), token
+	shared, err := nats.Connect(t.Context(), all, &nats.Options{Prefix: prefix, Limits: limits, Replicas: servers, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
-// While replicas are killed and restarted, nothing is lost or doubled.
+// While replicas are killed, stopped and restarted, nothing is lost, doubled or executed without its approval. DOVETAIL_KILLS is
+// the number of kills with each store.
 func TestKills(t *testing.T) {
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv("DOVETAIL_KILLS"), "10"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops := max(1, kills/stopsOfKills)
 	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) {
 			t.Parallel()
-			kills := killsOf(t)
-			program := exec.CommandContext(t.Context(), os.Args[0], "-kills", strconv.Itoa(kills), "-pause", "200ms", "-store", engine.url(t))
-			program.Env = append(os.Environ(), "REPLICAS_TEST=1")
-			output, err := program.CombinedOutput()
-			if err != nil {
-				t.Errorf("%v\n%s", err, output)
-			}
-			lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-			last := lines[len(lines)-1]
-			want := regexp.MustCompile(`^calls [1-9]\d* answers [1-9]\d* failures \d+ questions [1-9]\d* events [1-9]\d* changes [1-9]\d* kills ` +
-				strconv.Itoa(kills) + ` lost 0 doubled 0$`)
-			if !want.MatchString(last) {
-				t.Errorf("the last line is %q, want %v", last, want)
-			}
-			t.Log(last)
+			runProgram(t, "-kills", strconv.Itoa(kills), "-stops", strconv.Itoa(stops), "-store", engine.url(t))
 		})
 	}
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		runProgram(t, "-kills", "0", "-stops", strconv.Itoa(stops), "-store", memoryStore)
+	})
+}
+
+// runProgram runs the program. All of its loads must have been there, and its last line must say that nothing went wrong.
+func runProgram(t *testing.T, arguments ...string) {
+	program := exec.CommandContext(t.Context(), os.Args[0], arguments...)
+	program.Env = append(os.Environ(), "REPLICAS_TEST=1")
+	output, err := program.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	last := lines[len(lines)-1]
+	want := regexp.MustCompile(`^calls [1-9]\d* answers [1-9]\d* failures \d+ tasks [1-9]\d* approvals [1-9]\d* refusals \d+ questions [1-9]\d* ` +
+		`progress [1-9]\d* changes [1-9]\d* events [1-9]\d* deliveries [1-9]\d* kills ` + arguments[1] + ` stops ` + arguments[3] + ` lost 0 doubled 0 unapproved 0$`)
+	if !want.MatchString(last) {
+		t.Errorf("the last line is %q, want %v", last, want)
+	}
+	t.Log(last)
 }
 
 // redisServer starts a Redis server that syncs each write to its file.
-func redisServer(t *testing.T) string {
+func redisServer(t testing.TB) string {
 	binary := os.Getenv("DOVETAIL_REDIS_SERVER")
 	if binary == "" {
 		if os.Getenv("CI") != "" {
