@@ -202,7 +202,7 @@ func (sub *eventSubscription) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		case sub.session.ctx.Err() != nil:
 			return jsonrpc.ErrClosed
-		case err != nil && isFinalForEvents(err):
+		case err != nil && isFinal(err):
 			return err
 		}
 		if progress {
@@ -222,8 +222,8 @@ type eventsEnded struct{ error }
 
 func (e eventsEnded) Unwrap() error { return e.error }
 
-// isFinalForEvents reports whether another attempt would have the same error.
-func isFinalForEvents(err error) bool {
+// isFinal reports whether another attempt to subscribe would have the same error.
+func isFinal(err error) bool {
 	if _, ended := errors.AsType[eventsEnded](err); ended {
 		return true
 	}

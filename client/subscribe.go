@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -18,8 +19,9 @@ import (
 const subscribeTimeout = time.Minute
 
 // A Subscription reports changes to [Options.OnChange]. Open one with [Session.Subscribe]. When the
-// connection is renewed, so is the subscription. Everything in it is then reported as changed,
-// since changes may have been missed. Its methods may be called concurrently.
+// connection is renewed, or the stream of the subscription is interrupted, the subscription is renewed, with
+// [Limits].Reconnects attempts. Everything in it is then reported as changed, since changes may have been missed.
+// Its methods may be called concurrently.
 type Subscription struct {
 	session *Session
 	filter  mcp.SubscriptionFilter
@@ -27,10 +29,10 @@ type Subscription struct {
 	ready   chan struct{} // closed when the server has accepted for the first time
 	ended   chan struct{}
 
-	mu     sync.Mutex
-	opened bool
-	agreed mcp.SubscriptionFilter
-	err    error
+	mu       sync.Mutex
+	accepted int // how often
+	agreed   mcp.SubscriptionFilter
+	err      error
 }
 
 // Subscribe subscribes to changes, and returns when the server has accepted. If ctx has no deadline,
@@ -71,32 +73,60 @@ var errNotAccepted = fmt.Errorf("the server has not accepted the subscription in
 
 var errNotAgreed = errors.New("the server ended the subscription before accepting it")
 
-// run listens on one link after another.
+// run listens on one link after another, and again on the same one if a subscription that was accepted is interrupted.
 func (sub *Subscription) run(ctx context.Context) {
 	defer close(sub.ended)
 	defer sub.cancel()
-	for {
+	opts := &sub.session.opts
+	var pause backoff.Backoff
+	for attempts := 1; ; attempts++ {
 		link, err := sub.session.liveLink(ctx)
 		if err != nil {
 			sub.end(err)
 			return
 		}
+		before := sub.timesAccepted()
 		err = link.Listen(ctx, sub.filter, sub.open)
-		if ctx.Err() != nil {
-			err = jsonrpc.ErrClosed
+		accepted := sub.timesAccepted()
+		if accepted > before {
+			attempts = 0
+			pause.Reset()
 		}
-		if ctx.Err() != nil || !errors.Is(err, jsonrpc.ErrClosed) || sub.session.awaitEnd(ctx, link) != nil {
+		switch {
+		case ctx.Err() != nil:
+			sub.end(jsonrpc.ErrClosed)
+			return
+		case errors.Is(err, jsonrpc.ErrClosed):
+			if sub.session.awaitEnd(ctx, link) != nil {
+				sub.end(err)
+				return
+			}
+			continue
+		case err == nil, accepted == 0, isFinal(err), opts.NoReconnect, attempts >= opts.Limits.Reconnects:
 			sub.end(err)
+			return
+		}
+		opts.Logger.Warn("a subscription was interrupted; it is continued", "error", err)
+		if pause.Wait(ctx) != nil {
+			sub.end(jsonrpc.ErrClosed)
 			return
 		}
 	}
 }
 
+// timesAccepted returns how often the server has accepted the subscription.
+func (sub *Subscription) timesAccepted() int {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	return sub.accepted
+}
+
 // open records what the server has accepted. It must not block.
 func (sub *Subscription) open(agreed mcp.SubscriptionFilter) {
 	sub.mu.Lock()
-	again := sub.opened
-	sub.agreed, sub.opened = agreed, true
+	sub.accepted++
+	again := sub.accepted > 1
+	sub.agreed = agreed
 	sub.mu.Unlock()
 	if again {
 		sub.reportGap(agreed)

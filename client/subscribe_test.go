@@ -3,8 +3,11 @@ package client_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +16,12 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/transporttests"
+	"github.com/dovetail-go/dovetail/internal/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // changes collects changes.
@@ -302,6 +307,64 @@ func TestSubscriptionIsReopened(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestSubscriptionIsContinued checks that a subscription is renewed when its stream is interrupted, as when a replica behind
+// a balancer is killed, and when the server does not accept it immediately then.
+func TestSubscriptionIsContinued(t *testing.T) {
+	s := newLogServer()
+	handler := streamable.Handler(s, nil)
+	var requests atomic.Int32
+	interrupt := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") != mcp.MethodSubscriptionsListen {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		if requests.Add(1)%3 == 2 {
+			http.Error(w, "no replica accepts connections", http.StatusServiceUnavailable)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			handler.ServeHTTP(w, r.WithContext(ctx))
+		}()
+		select {
+		case <-interrupt:
+			cancel()
+			<-served
+			panic(http.ErrAbortHandler)
+		case <-served:
+		}
+	}))
+	defer web.Close()
+	defer handler.Close()
+	opts := client.Options{Era: client.Modern}
+	told := changes(&opts)
+	session := connect(t, streamable.Dial(web.URL, nil), opts)
+	sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{motto}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := mcp.Change{Kind: mcp.KindResource, URI: motto}
+	for range 12 { // more often than it may fail in a row
+		interrupt <- struct{}{}
+		if got := waittest.Receive(t, "the gap", told); got != want {
+			t.Fatalf("the gap is %+v", got)
+		}
+		s.ResourceUpdated(motto)
+		if got := waittest.Receive(t, "a change", told); got != want {
+			t.Fatalf("the change is %+v", got)
+		}
+	}
+	session.Close()
+	waittest.Receive(t, "the end of the subscription", sub.Done())
+	if err := sub.Err(); !errors.Is(err, jsonrpc.ErrClosed) {
+		t.Errorf("the subscription ends with %v", err)
+	}
 }
 
 // TestSubscriptionEndsWithTheSession checks that a subscription ends when its session cannot
