@@ -90,6 +90,9 @@ func (l *load) stop(ctx context.Context, abandon func()) error {
 	timer := time.AfterFunc(patience, abandon)
 	l.running.Wait()
 	timer.Stop()
+	for _, s := range l.subscribers {
+		s.forget()
+	}
 	if len(l.subscribers) > 0 {
 		l.call(ctx, l.subscribers[0].session, "order", call{id: "last", client: l.subscribers[0].name})
 	}
@@ -190,11 +193,12 @@ func (l *load) call(ctx context.Context, session *client.Session, tool string, c
 
 // A subscriber reads the number of orders after each change.
 type subscriber struct {
-	session      *client.Session
-	subscription *client.Subscription
-	name         string
-	counts       *ledger
-	changed      chan struct{}
+	session *client.Session
+	name    string
+	counts  *ledger
+	changed chan struct{}
+	cancel  context.CancelFunc // ends keep
+	keeping sync.WaitGroup
 }
 
 func (l *load) subscribe(ctx context.Context, era client.Era) (*subscriber, error) {
@@ -202,16 +206,46 @@ func (l *load) subscribe(ctx context.Context, era client.Era) (*subscriber, erro
 	var err error
 	s.session, err = l.connect(ctx, era, s.name, user, func(context.Context, mcp.Change) {
 		l.counts.count(&l.counts.changes)
-		select {
-		case s.changed <- struct{}{}:
-		default: // it has yet to read
-		}
+		s.report()
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.subscription, err = s.session.Subscribe(ctx, mcp.SubscriptionFilter{ResourceSubscriptions: []string{ordersURI}})
-	return s, err
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.keeping.Go(func() { s.keep(ctx) })
+	return s, nil
+}
+
+// keep subscribes, and again when a replica that is restarted has ended the subscription. The client itself
+// renews one that was interrupted.
+func (s *subscriber) keep(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(retry) {
+		subscription, err := s.session.Subscribe(ctx, mcp.SubscriptionFilter{ResourceSubscriptions: []string{ordersURI}})
+		if err != nil {
+			continue
+		}
+		s.report() // there may have been changes before
+		select {
+		case <-subscription.Done():
+		case <-ctx.Done():
+		}
+		subscription.Close()
+	}
+}
+
+func (s *subscriber) report() {
+	select {
+	case s.changed <- struct{}{}:
+	default: // it has yet to read
+	}
+}
+
+// forget forgets changes that have been reported.
+func (s *subscriber) forget() {
+	select {
+	case <-s.changed:
+	default:
+	}
 }
 
 // close waits until the subscriber has read what it must hear of, and ends it.
@@ -219,7 +253,8 @@ func (s *subscriber) close(ctx context.Context, want string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	defer s.session.Close()
-	defer s.subscription.Close()
+	defer s.keeping.Wait()
+	defer s.cancel()
 	for {
 		select {
 		case <-s.changed:
