@@ -261,6 +261,41 @@ func TestTaskWithoutItsStore(t *testing.T) {
 	}
 }
 
+// A fadingStore stores a task, and then fails.
+type fadingStore struct{ store.Store }
+
+var errFaded = errors.New("the store is away")
+
+func (f fadingStore) Push(ctx context.Context, queue, id string, data []byte) error {
+	return errors.Join(f.Store.Push(ctx, queue, id, data), errFaded)
+}
+
+func (fadingStore) Delete(context.Context, string, uint64) error { return errFaded }
+
+// If the store goes away while it accepts a task, the client gets an error that says that the call may have been executed.
+func TestTaskThatMayBeStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer memory.Close()
+		s := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: fadingStore{memory}, Logger: slog.New(slog.DiscardHandler)})
+		server.AddTool(s, server.Tool{Name: "job", Task: server.TaskRequired}, func(context.Context, *server.Request, struct{}) (string, error) {
+			return "done", nil
+		})
+		c := newTaskClient(t, s, taskOptions())
+		_, err = c.request(mcp.MethodToolsCall, `{"name":"job","arguments":{}}`)
+		if failed, ok := errors.AsType[*jsonrpc.Error](err); !ok || failed.Code != jsonrpc.InternalError || !strings.HasPrefix(failed.Message, "the call may have been executed") {
+			t.Errorf("the error is %v", err)
+		}
+		c.session.Close()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The call of a tool that a guard has made a task begins again as often as the tool says, which is never for an entry with
 // a handler of its own, unless the handler only forwards the call.
 func TestRestartsOfGuardedTools(t *testing.T) {
