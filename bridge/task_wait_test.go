@@ -45,6 +45,7 @@ func (s *oddServer) next(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	state := s.states[min(s.gets, len(s.states)-1)]
 	s.gets++
+	gets := s.gets
 	s.mu.Unlock()
 	var code jsonrpc.Code
 	var message string
@@ -59,7 +60,7 @@ func (s *oddServer) next(ctx context.Context) (string, error) {
 	if !strings.HasPrefix(state, "{") {
 		return state, nil
 	}
-	state = strings.ReplaceAll(state, "KEY", fmt.Sprint("key", s.gets))
+	state = strings.ReplaceAll(state, "KEY", fmt.Sprint("key", gets))
 	if !strings.Contains(state, "taskId") {
 		state = `{"taskId":"x",` + state[1:]
 	}

@@ -302,7 +302,7 @@ func TestClientListens(t *testing.T) {
 		}, false},
 		"cancellation": {func(id string) string { return notification(mcp.NotificationCancelled, `{"requestId":`+id+`}`) }, false},
 		"error": {func(id string) string {
-			return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"too many"}}`
+			return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32602,"message":"too many"}}`
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
