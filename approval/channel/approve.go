@@ -80,7 +80,9 @@ func (c *Channel) Approve(ctx context.Context, r *approval.Request) (approval.An
 	defer c.end(r.ID)
 	s := c.requests
 	own := record{ID: r.ID, Frame: frame, Deadline: r.Deadline, Owner: rand.Text()}
-	stop, err := s.answersFor(ctx, s.ownerOf(own.Owner))
+	// The record has an owner until it is withdrawn: an equal call must not take over a decision that arrives when the
+	// caller has left.
+	stop, err := s.answersFor(context.WithoutCancel(ctx), s.ownerOf(own.Owner))
 	if err != nil {
 		return approval.Answer{}, orCause(ctx, approval.StoreError(err))
 	}
