@@ -31,6 +31,8 @@ type link struct {
 
 	silent atomic.Bool // messages are not handled, as if the replica was stopped
 
+	deletes atomic.Pointer[chan struct{}] // what is to be deleted waits until it is closed; nil if nothing waits
+
 	mu    sync.Mutex
 	down  bool
 	full  bool
@@ -115,6 +117,9 @@ func (l *link) Update(ctx context.Context, key string, value []byte, revision ui
 }
 
 func (l *link) Delete(ctx context.Context, key string, revision uint64) error {
+	if let := l.deletes.Load(); let != nil {
+		<-*let
+	}
 	_, err := through(l, func() (struct{}, error) { return struct{}{}, l.Store.Delete(ctx, key, revision) })
 	return err
 }
@@ -692,6 +697,33 @@ func TestEmptiedStore(t *testing.T) {
 		}
 		person.say(t, answerOf("b", true))
 		wantApproved(t, again, true)
+	})
+}
+
+// A decision that arrives when its caller has left is not that of an equal call.
+func TestDecisionAboutCallerWhoHasLeft(t *testing.T) {
+	sharing(t, 2, func(t *testing.T, _ store.Store, replicas []*replica) {
+		person := replicas[0].connect(t, "dovetail.approval.v1")
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		left := replicas[1].askWith(ctx, request("a"))
+		person.asked(t)
+		let := make(chan struct{})
+		replicas[1].deletes.Store(&let)
+		leave()
+		synctest.Wait() // the request is about to be deleted
+		person.say(t, answerOf("a", true))
+		synctest.Wait()
+		next := replicas[0].ask(t, "b")
+		synctest.Wait()
+		close(let)
+		if v := <-left; !errors.Is(v.err, context.Canceled) || v.answer.Approved {
+			t.Errorf("the call whose caller has left ended with %+v", v)
+		}
+		for q := person.asked(t); q.ID != "b"; q = person.asked(t) { // after the withdrawal of the first one
+		}
+		person.say(t, answerOf("b", true))
+		wantApproved(t, next, true)
 	})
 }
 
