@@ -111,16 +111,10 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	}()
 	o.OnListen(listener.Addr())
 	var failure error
-	starting := server.Start(ctx)
-	select {
-	case <-server.Stopping():
-	case <-ctx.Done():
-	default:
-		if starting != nil {
-			failure = fmt.Errorf("streamable: starting the server: %w", starting)
-			break
-		}
+	if err := server.Start(ctx); err == nil {
 		failure = o.wait(ctx, server, served)
+	} else if ctx.Err() == nil && !hasStopped(server) {
+		failure = fmt.Errorf("streamable: starting the server: %w", err)
 	}
 	if draining != nil && failure == nil {
 		failure = draining.end(web, served, o.Drain, o.Logger)
@@ -165,6 +159,16 @@ func (o *ServeOptions) wait(ctx context.Context, server transport.Server, served
 			o.Logger.Info("not ready; calls are accepted until other servers get them", "for", o.Drain)
 			ended, drained = nil, time.After(o.Drain)
 		}
+	}
+}
+
+// hasStopped reports whether a shutdown of the server has begun.
+func hasStopped(server transport.Server) bool {
+	select {
+	case <-server.Stopping():
+		return true
+	default:
+		return false
 	}
 }
 
