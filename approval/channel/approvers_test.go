@@ -366,7 +366,7 @@ func TestSeveralClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantApproved(t, done, true)
-		if err := <-ended; !errors.Is(err, approval.ErrWithdrawn) || !strings.Contains(err.Error(), ": approved by person ") {
+		if err := <-ended; !errors.Is(err, approval.ErrWithdrawn) { // its text has the decision, unless the end of the request is known first
 			t.Errorf("the context of the other one ends with %v", err)
 		}
 		if err := second.Accept(t.Context()); !errors.Is(err, approval.ErrWithdrawn) {
