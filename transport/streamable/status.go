@@ -73,10 +73,15 @@ func (s *storeStatus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if errors.Is(err, store.ErrFull) {
 		answer.Store = "full"
 	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the client has disconnected
+	_, _ = w.Write(text) // it fails if the client has disconnected
 }
 
 // check returns when the store was last reached, and the error of the last check.
