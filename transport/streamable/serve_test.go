@@ -211,6 +211,38 @@ func TestServeEndsWithShutdown(t *testing.T) {
 	}
 }
 
+// A context that ends at the moment of the start does not skip Drain.
+func TestServeDrainsAfterTheStart(t *testing.T) {
+	s := server.New(mcp.Implementation{Name: "quick", Version: "1"}, &server.Options{Logger: quiet})
+	server.AddTool(s, server.Tool{Name: "quick"}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- streamable.Serve(ctx, "127.0.0.1:0", s, &streamable.ServeOptions{
+			Options: streamable.Options{Logger: quiet}, Drain: time.Hour, OnListen: func(at net.Addr) { end(); listening <- at.String() },
+		})
+	}()
+	session, err := client.Connect(t.Context(), streamable.Dial("http://"+waittest.Receive(t, "the listener", listening)+"/mcp", nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for range 3 {
+		if text, err := client.CallAs[string](t.Context(), session, "quick", nil, nil); err != nil || text != "done" {
+			t.Errorf("a call while the server drains returns %q, %v", text, err)
+		}
+	}
+	if err := s.Shutdown(t.Context()); err != nil { // does not wait for the hour
+		t.Error(err)
+	}
+	if err := waittest.Receive(t, "the end of Serve", ended); err != nil {
+		t.Error(err)
+	}
+}
+
 // The server is ready from its start to the end of the context. It then accepts calls for the time of
 // Drain, and finishes those in progress.
 func TestServeDrains(t *testing.T) {
