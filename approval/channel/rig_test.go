@@ -63,6 +63,9 @@ func start(t *testing.T, opts *channel.Options) *rig {
 func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	for name, open := range stores {
+		if name != ownStore && opts != nil && opts.FailOnDisconnect { // New refuses both
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				own := *cmp.Or(opts, &channel.Options{})
@@ -71,9 +74,7 @@ func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig
 				}
 				shared, closeStore := open(t)
 				defer closeStore()
-				if own.Store = shared; shared != nil && own.FailOnDisconnect {
-					t.Skip("a channel with a store of its own only")
-				}
+				own.Store = shared
 				r := start(t, &own)
 				defer r.stop()
 				test(t, r)
@@ -82,9 +83,12 @@ func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig
 	}
 }
 
+// ownStore names the store of a channel without Options.Store.
+const ownStore = "own"
+
 // stores are the stores on which channels are tested.
 var stores = map[string]func(t *testing.T) (shared store.Store, closeStore func()){
-	"own": func(*testing.T) (store.Store, func()) { return nil, func() {} },
+	ownStore: func(*testing.T) (store.Store, func()) { return nil, func() {} },
 	"shared": func(t *testing.T) (store.Store, func()) {
 		memory, err := store.NewMemory(nil)
 		if err != nil {
