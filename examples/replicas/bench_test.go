@@ -28,11 +28,7 @@ const envTest = "REPLICAS_TEST_TOOLS"
 func runTestReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	limits, err := limitsOfLease(os.Getenv(envLease))
-	if err != nil {
-		return err
-	}
-	shared, err := openStore(ctx, os.Getenv(envStore), limits)
+	shared, err := openReplicaStore(ctx)
 	if err != nil {
 		return err
 	}

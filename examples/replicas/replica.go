@@ -53,11 +53,7 @@ const drain = 200 * time.Millisecond
 func runReplica() error {
 	ctx, cancel := untilInputEnds()
 	defer cancel()
-	limits, err := limitsOfLease(os.Getenv(envLease))
-	if err != nil {
-		return err
-	}
-	shared, err := openStore(ctx, os.Getenv(envStore), limits)
+	shared, err := openReplicaStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,6 +108,15 @@ func limitsOfLease(lease string) (limits store.Limits, err error) {
 		limits.Lease, err = time.ParseDuration(lease)
 	}
 	return limits, err
+}
+
+// openReplicaStore opens the store that the parent process has named.
+func openReplicaStore(ctx context.Context) (closableStore, error) {
+	limits, err := limitsOfLease(os.Getenv(envLease))
+	if err != nil {
+		return nil, err
+	}
+	return openStore(ctx, os.Getenv(envStore), limits)
 }
 
 func openStore(ctx context.Context, url string, limits store.Limits) (closableStore, error) {
