@@ -46,7 +46,7 @@ type StateStore interface {
 	UpdateState(ctx context.Context, change func(state json.RawMessage) (json.RawMessage, error)) error
 }
 
-// A SessionHandler is a [jsonrpc.Handler] whose session another process can continue. A handler that wraps
+// A SessionHandler is a [jsonrpc.Handler] with a session that another process can continue. A handler that wraps
 // another one must pass these methods on; otherwise the session exists only in its process.
 type SessionHandler interface {
 	jsonrpc.Handler

@@ -24,7 +24,7 @@ type sessionState struct {
 	// Handshake has the version of the session. The name of the client is kept without its other information,
 	// which may be long.
 	Handshake *mcp.InitializeParams   `json:"handshake"`
-	Declared  *mcp.ServerCapabilities `json:"declared"` // whose changes the client is notified of, without the other capabilities
+	Declared  *mcp.ServerCapabilities `json:"declared"` // the lists and resources that the server has declared; the other capabilities are left out
 	Level     mcp.LoggingLevel        `json:"level"`
 	Resources []string                `json:"resources,omitempty"` // subscribed to
 }
