@@ -134,6 +134,59 @@ func TestMemberFails(t *testing.T) {
 	}
 }
 
+// A change with the newest revision of a key succeeds, whether the revision comes from a write or from a Watch at
+// another member, which may know it before the leader of the stream.
+func TestChangeOfNewestRevision(t *testing.T) {
+	t.Parallel()
+	members := newCluster(t)
+	opts := nats.Options{Replicas: 3, Timeout: startTimeout}
+	createStreams(t, members[0].url(), opts)
+	var stores []*nats.Store
+	for _, m := range members {
+		stores = append(stores, connect(t, m.url(), &opts))
+	}
+	const keys = 50
+	var running sync.WaitGroup
+	for i := range 63 {
+		writer, watcher := stores[i%3], stores[(i+i/3)%3]
+		prefix := fmt.Sprint("keys/", i)
+		running.Go(func() {
+			for n := range keys {
+				key := fmt.Sprint(prefix, "/", n)
+				if err := changeTwice(t.Context(), writer, key); err != nil {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
+		})
+		running.Go(func() {
+			seen := 0
+			for item, err := range watcher.Watch(t.Context(), prefix) {
+				if err == nil && string(item.Value) == "second" {
+					seen++
+					err = watcher.Delete(t.Context(), item.Key, item.Revision)
+				}
+				if err != nil {
+					t.Errorf("%s: %v", item.Key, err)
+				}
+				if err != nil && item.Key == "" || seen == keys {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// changeTwice creates a value and replaces it at once.
+func changeTwice(ctx context.Context, s store.KV, key string) error {
+	revision, err := s.Create(ctx, key, []byte("first"), 0)
+	if err != nil {
+		return err
+	}
+	_, err = s.Update(ctx, key, []byte("second"), revision, 0)
+	return err
+}
+
 // retry repeats an operation until it succeeds.
 func retry(t *testing.T, ctx context.Context, name string, operation func() error) {
 	for {

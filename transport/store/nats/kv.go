@@ -29,10 +29,17 @@ const (
 	deleteTimeout = time.Second
 	// operationHeader is in the header of the mark of a deleted key.
 	operationHeader = "KV-Operation"
+	// applyTimeout bounds how long a change of a key waits until the leader of the stream has stored the revision that is
+	// changed, and changePause is the time between two attempts.
+	applyTimeout = time.Second
+	changePause  = 2 * time.Millisecond
 )
 
 // errInterrupted means that messages of a consumer may have been lost.
 var errInterrupted = errors.New("the server cannot be reached")
+
+// errBusy means that nothing was written, because the servers are storing another value of the key.
+var errBusy = errors.New("another value of the key is being stored")
 
 // Get implements [store.KV].
 func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
@@ -76,7 +83,7 @@ func (s *Store) Create(ctx context.Context, key string, value []byte, ttl time.D
 	var deletion uint64
 	for {
 		revision, err := s.write(ctx, key, value, deletion, nats.Header{}, ttl)
-		if !errors.Is(err, store.ErrConflict) {
+		if !errors.Is(err, store.ErrConflict) && !s.isBusy(ctx, err) {
 			return revision, err
 		}
 		message, err := s.newest(ctx, key)
@@ -107,20 +114,64 @@ func (s *Store) Update(ctx context.Context, key string, value []byte, revision u
 	}
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	if err := s.checkRevision(ctx, key, revision); err != nil {
-		return 0, err
-	}
-	return s.write(ctx, key, value, revision, nats.Header{}, ttl)
+	return s.replace(ctx, key, value, revision, nats.Header{}, ttl)
 }
 
-// checkRevision returns ErrConflict unless a key has a value with a revision. The server
-// compares the revision when it writes, but for the server the mark of a deletion is a value.
-func (s *Store) checkRevision(ctx context.Context, key string, revision uint64) error {
-	message, err := s.newest(ctx, key)
-	if err == nil && (message == nil || message.Sequence != revision || isDeletion(message.Header)) {
-		err = store.ErrConflict
+// replace stores the message of a key in place of that with a revision, or returns ErrConflict.
+func (s *Store) replace(ctx context.Context, key string, value []byte, revision uint64, header nats.Header, ttl time.Duration) (uint64, error) {
+	for {
+		if err := s.checkRevision(ctx, key, revision); err != nil {
+			return 0, err
+		}
+		sequence, err := s.write(ctx, key, value, revision, header, ttl)
+		if !s.isBusy(ctx, err) {
+			return sequence, err
+		}
 	}
-	return err
+}
+
+// isBusy reports whether a change is to be repeated because of errBusy. It waits for that.
+func (s *Store) isBusy(ctx context.Context, err error) bool {
+	return errors.Is(err, errBusy) && wait(ctx, changePause)
+}
+
+// checkRevision returns ErrConflict unless a key has a value with a revision. The server compares the revision when it
+// writes, but for the server the mark of a deletion is a value. In a cluster, the caller may know a revision, from
+// another server, that the leader of the stream has yet to store.
+func (s *Store) checkRevision(ctx context.Context, key string, revision uint64) error {
+	began := time.Now()
+	stored := false
+	for {
+		message, err := s.newest(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case message != nil && message.Sequence == revision && !isDeletion(message.Header):
+			return nil
+		case stored || message != nil && message.Sequence >= revision || time.Since(began) > applyTimeout:
+			return store.ErrConflict
+		}
+		if stored, err = s.hasStored(ctx, revision); err != nil {
+			return err
+		}
+		if !stored {
+			wait(ctx, changePause)
+		}
+	}
+}
+
+// hasStored reports whether the leader of the stream has stored the message with a sequence number.
+func (s *Store) hasStored(ctx context.Context, sequence uint64) (stored bool, err error) {
+	err = s.doStream(ctx, s.valueStream(), func(ctx context.Context) error {
+		return attempt(ctx, func(ctx context.Context) error {
+			stream, err := s.js.Stream(ctx, s.valueStream())
+			if err == nil {
+				stored = stream.CachedInfo().State.LastSeq >= sequence
+			}
+			return err
+		})
+	})
+	return stored, err
 }
 
 // Delete implements [store.KV].
@@ -131,9 +182,6 @@ func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	if revision != 0 {
-		if err := s.checkRevision(ctx, key, revision); err != nil {
-			return err
-		}
 		return s.delete(ctx, key, revision)
 	}
 	for {
@@ -152,7 +200,7 @@ func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
 
 func (s *Store) delete(ctx context.Context, key string, revision uint64) error {
 	header := nats.Header{operationHeader: {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
-	_, err := s.write(ctx, key, nil, revision, header, deletionAge)
+	_, err := s.replace(ctx, key, nil, revision, header, deletionAge)
 	return err
 }
 
@@ -165,8 +213,11 @@ func (s *Store) write(ctx context.Context, key string, value []byte, last uint64
 		header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(int64(seconds), 10))
 	}
 	sequence, err = s.publish(ctx, s.valueStream(), &nats.Msg{Subject: s.valueSubject(key), Header: header, Data: value})
-	if code := codeOf(err); code == codeWrongLast || code == codeWrongLastConstant {
+	switch codeOf(err) {
+	case codeWrongLast:
 		err = store.ErrConflict
+	case codeBusy:
+		err = errBusy
 	}
 	return sequence, err
 }

@@ -234,18 +234,18 @@ func wait(ctx context.Context, pause time.Duration) bool {
 
 // Codes of errors of JetStream that package jetstream does not name.
 const (
-	codeAccountResources  jetstream.ErrorCode = 10002
-	codeNoPeers           jetstream.ErrorCode = 10005
-	codeNotAvailable      jetstream.ErrorCode = 10008
-	codeInsufficient      jetstream.ErrorCode = 10023
-	codeMemoryResources   jetstream.ErrorCode = 10028
-	codeStorageResources  jetstream.ErrorCode = 10047
-	codeStoreFailed       jetstream.ErrorCode = 10077
-	codeMessageTooLarge   jetstream.ErrorCode = 10054
-	codeDuplicateInWork   jetstream.ErrorCode = 10158
-	codeTooManyRequests   jetstream.ErrorCode = 10167
-	codeWrongLast         jetstream.ErrorCode = 10071
-	codeWrongLastConstant jetstream.ErrorCode = 10164
+	codeAccountResources jetstream.ErrorCode = 10002
+	codeNoPeers          jetstream.ErrorCode = 10005
+	codeNotAvailable     jetstream.ErrorCode = 10008
+	codeInsufficient     jetstream.ErrorCode = 10023
+	codeMemoryResources  jetstream.ErrorCode = 10028
+	codeStorageResources jetstream.ErrorCode = 10047
+	codeStoreFailed      jetstream.ErrorCode = 10077
+	codeMessageTooLarge  jetstream.ErrorCode = 10054
+	codeDuplicateInWork  jetstream.ErrorCode = 10158
+	codeTooManyRequests  jetstream.ErrorCode = 10167
+	codeWrongLast        jetstream.ErrorCode = 10071
+	codeBusy             jetstream.ErrorCode = 10164 // "wrong last sequence", without the sequence
 )
 
 func codeOf(err error) jetstream.ErrorCode {
