@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -166,17 +167,46 @@ func (r *run) claim(ctx context.Context) error {
 	return nil
 }
 
-// leave ends a run whose call begins again, and keeps the request for that. It returns false if the request
-// ends with this run.
+// leave ends a run whose function begins in a later one, and keeps the request for that. It returns false if the
+// request ends with this run.
 func (r *run) leave(ctx context.Context) bool {
 	g := r.guard
-	if g.grants.stored(r.grant) == nil || !task.Interrupted(ctx) {
+	if !task.Postponed(ctx) || g.grants.stored(r.grant) == nil && !r.storeAgain(ctx) {
 		return false
 	}
 	g.grants.setStored(r.grant, nil)                         // callDone must not delete it
 	_ = g.record(time.Now(), r.grant, EventPaused, Answer{}) // record logs the error, and nothing runs
 	r.end()
 	return true
+}
+
+// storeAgain stores the grant that this run has taken or claimed, for the token that the call has. It returns false if
+// there is none, or if the store fails.
+func (r *run) storeAgain(ctx context.Context) bool {
+	stored, ok := r.call.Load(r.grant.key)
+	var token resumeToken
+	if !ok || json.Unmarshal(stored, &token) != nil {
+		return false
+	}
+	r.grant.run = token.Run
+	if _, err := r.guard.store(ctx, r.grant, r.pausedUntil()); err != nil {
+		r.guard.opts.Logger.Warn("an approved call that has not begun cannot be kept", "request", r.grant.request.ID, "error", err)
+		return false
+	}
+	return true
+}
+
+// pausedUntil returns until when the next run of the call may begin.
+func (r *run) pausedUntil() time.Time {
+	now := time.Now()
+	until := r.grant.request.Deadline
+	if r.executing {
+		until = now.Add(r.guard.opts.Expiry)
+	}
+	if last := now.Add(maxPause); until.After(last) {
+		return last
+	}
+	return until
 }
 
 // pause keeps the grant for the next run of its call.

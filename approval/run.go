@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -153,6 +154,9 @@ func (r *run) recheck(ctx context.Context) error {
 	if !time.Now().Before(request.Deadline) {
 		return Expired
 	}
+	if task.Postponed(ctx) {
+		return nil // the next run compares the digests
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("the caller disconnected: %w", context.Cause(ctx))
 	}
@@ -189,23 +193,18 @@ func (r *run) end() {
 	r.ended = true
 }
 
-// finish ends the grant, or keeps it for the next run if the call asks its caller. The error
-// refuses the call.
+// finish ends the grant, or keeps it for the next run if the call asks its caller, or if the function begins later. The
+// error refuses the call.
 func (r *run) finish(ctx context.Context, panicking bool, err error) error {
 	if r.ended {
 		return nil
 	}
 	g := r.guard
 	if _, asks := mcp.AsInputRequired(err); asks && !panicking {
-		now := time.Now()
-		until := r.grant.request.Deadline
-		if r.executing {
-			until = now.Add(g.opts.Expiry)
-		}
-		if last := now.Add(maxPause); until.After(last) {
-			until = last
-		}
-		return r.pause(ctx, until)
+		return r.pause(ctx, r.pausedUntil())
+	}
+	if err != nil && r.leave(ctx) {
+		return nil
 	}
 	event, reason := EventExecuted, ""
 	switch {

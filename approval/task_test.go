@@ -72,6 +72,7 @@ type taskFixture struct {
 	t       testing.TB
 	journal *memoryJournal
 	options *approval.Options
+	inner   []mcp.Guard // of the tool, after the approval
 	runs    atomic.Int32
 }
 
@@ -90,7 +91,7 @@ func (f *taskFixture) serve(approver approval.Approver, shared store.Store) *ser
 	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{
 		Logger: quiet(), Store: shared, Guards: []mcp.Guard{approval.Guard(asking(), approver, f.options)},
 	})
-	server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {
+	server.AddTool(s, server.Tool{Name: "write", Guards: f.inner}, func(context.Context, *server.Request, writeIn) (string, error) {
 		f.runs.Add(1)
 		return "written", nil
 	})
@@ -423,6 +424,89 @@ func TestRequestSurvivesReplica(t *testing.T) {
 				if executed := count(f.journal.events(), approval.EventExecuting); executed != 1 {
 					t.Errorf("the journal has %v", f.journal.events())
 				}
+			})
+		})
+	}
+}
+
+// An approved call whose function has not begun when its server shuts down is executed by another replica, and nobody is
+// asked again.
+func TestApprovalSurvivesShutdown(t *testing.T) {
+	interrupted := func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	for name, test := range map[string]struct {
+		approver approval.Approver // of the first replica; default the person
+		inner    func(next mcp.Handler) mcp.Handler
+		second   bool // another person is asked too
+	}{
+		"the next guard takes long": {inner: func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				_ = interrupted(ctx)
+				return next(ctx, call)
+			}
+		}},
+		"the next guard fails": {inner: func(mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, _ *mcp.Call) (mcp.Result, error) { return nil, interrupted(ctx) }
+		}},
+		"another person is asked": {second: true},
+		"approved during the shutdown": {approver: approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
+			_ = interrupted(ctx)
+			return approval.Answer{Approved: true}, nil
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, err := store.NewMemory(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer shared.Close()
+				f := newTaskFixture(t)
+				f.options.Store, f.options.Expiry = shared, time.Hour
+				var others prompts
+				if test.second {
+					other := options(nil)
+					other.Name, other.Store, other.Expiry = "other", shared, time.Hour
+					f.inner = []mcp.Guard{approval.Guard(asking(), others.approver(), other)}
+				} else if test.inner != nil {
+					f.inner = []mcp.Guard{{Name: "slow", Run: test.inner}}
+				}
+				first := f.serve(test.approver, shared)
+				id := f.start(f.dial(first, client.Modern))
+				requests := 0
+				if asked, _ := f.last(); asked != nil {
+					requests = 1
+					if err := asked.Accept(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					f.pass(time.Second)
+				}
+				now, cancel := context.WithCancel(t.Context())
+				cancel()
+				_ = first.Shutdown(now) // it says that now has ended
+
+				if !test.second {
+					f.inner = nil
+				}
+				session := f.dial(f.serve(nil, shared), client.Modern)
+				f.pass(5 * time.Minute)
+				if test.second {
+					asked, _ := others.last()
+					if err := asked.Accept(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if state := f.get(session, id); state.Status != mcp.TaskCompleted || !strings.Contains(string(state.Result), "written") {
+					t.Errorf("the task is %+v %s", state, state.Result)
+				}
+				f.wantRuns(1)
+				if _, n := f.last(); n != requests {
+					t.Errorf("%d requests were made, want %d", n, requests)
+				}
+				wantEvents(t, f.journal, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused,
+					approval.EventResumed, approval.EventExecuted)
 			})
 		})
 	}

@@ -68,17 +68,14 @@ func (t taskSink) describe(encoded json.RawMessage) error {
 // Save stores the state of the call.
 func (t taskSink) Save(ctx context.Context, state json.RawMessage) { t.run.Save(ctx, state) }
 
-// runKey is the key of the *task.Run of a call that runs as a task.
-type runKey struct{}
-
 // beginFunction records that the function of a call that runs as a task begins, and how often it may begin again. After
 // an error, it must not be executed.
 func beginFunction(ctx context.Context, call *mcp.Call, maxRestarts int) error {
 	if call.TaskID() == "" {
 		return nil
 	}
-	run, ok := ctx.Value(runKey{}).(*task.Run)
-	if !ok {
+	run := task.RunOf(ctx)
+	if run == nil {
 		return errors.New("a middleware has replaced the context of the call, so that it cannot be stored that its function begins")
 	}
 	return run.Begin(ctx, maxRestarts)
@@ -87,8 +84,8 @@ func beginFunction(ctx context.Context, call *mcp.Call, maxRestarts int) error {
 // endRunWith ends the run of a call that runs as a task when ctx ends, unless stop is called before. A function that
 // does not end with ctx then keeps its worker for a minute only.
 func endRunWith(ctx context.Context, call *mcp.Call) (stop func() bool) {
-	run, ok := ctx.Value(runKey{}).(*task.Run)
-	if !ok || call.TaskID() == "" { // a call that the function of a task makes is no task
+	run := task.RunOf(ctx)
+	if run == nil || call.TaskID() == "" { // a call that the function of a task makes is no task
 		return func() bool { return false }
 	}
 	return context.AfterFunc(ctx, func() { run.TimeOut(context.Cause(ctx)) })
@@ -96,7 +93,7 @@ func endRunWith(ctx context.Context, call *mcp.Call) (stop func() bool) {
 
 // runTask runs the call of a task.
 func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
-	outcome, err := s.runTaskCall(context.WithValue(ctx, runKey{}, run), run)
+	outcome, err := s.runTaskCall(ctx, run)
 	if err == nil {
 		return outcome
 	}

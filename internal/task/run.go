@@ -38,6 +38,27 @@ func Interrupted(ctx context.Context) bool {
 	return errors.Is(cause, errStopped) || errors.Is(cause, errLost) || errors.Is(cause, errNotBegun)
 }
 
+// Postponed reports whether the run with the context ctx was interrupted before its function has begun: the function
+// begins in a later run. It is false for the context of a call that is no task.
+func Postponed(ctx context.Context) bool {
+	r := RunOf(ctx)
+	if r == nil || !Interrupted(ctx) {
+		return false
+	}
+	r.beginning.Lock()
+	defer r.beginning.Unlock()
+	return !r.begun
+}
+
+// runKey is the key of the Run in its context.
+type runKey struct{}
+
+// RunOf returns the run that has the context ctx, or nil.
+func RunOf(ctx context.Context) *Run {
+	r, _ := ctx.Value(runKey{}).(*Run)
+	return r
+}
+
 // progressInterval is how often the progress of a run is stored, at most.
 const progressInterval = 500 * time.Millisecond
 

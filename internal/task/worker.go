@@ -69,7 +69,7 @@ func (e *Engine) work(pulled *store.Job) {
 func (r *Run) call(ctx context.Context) Outcome {
 	e := r.engine
 	returned := make(chan Outcome, 1)
-	e.background.Go(func() { returned <- e.config.Run(ctx, r) })
+	e.background.Go(func() { returned <- e.config.Run(context.WithValue(ctx, runKey{}, r), r) })
 	var cause error
 	select {
 	case outcome := <-returned:
