@@ -40,7 +40,7 @@
 //
 // Imports point down only. The packages server and client do not import each other.
 // Each layer can be used alone. A program that only uses stdio does not link net/http.
-// Tests in internal/archtest check all of this.
+// Tests in internal/test/archtest check all of this.
 //
 // # Protocol versions
 //

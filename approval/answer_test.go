@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )

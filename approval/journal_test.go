@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
-	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 

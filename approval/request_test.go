@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/approval"
-	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 )
 
 // TestPrintable: all characters are visible, and JSON keeps its value.

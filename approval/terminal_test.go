@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
-	"github.com/dovetail-go/dovetail/internal/testsuites"
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 )
 
 // A console is a terminal with a simulated person.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/racetest"
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"

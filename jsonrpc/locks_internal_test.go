@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 // No call of the peer is lost or counted twice, whatever else is done with the table.

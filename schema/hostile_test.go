@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/cputest"
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/cputest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/schema"
 )
 

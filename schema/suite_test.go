@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leaktest"
-	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/schema"
 )
 

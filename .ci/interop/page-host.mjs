@@ -1,4 +1,4 @@
-// A process of internal/httpfixture, which serves the page and asks on demand.
+// A process of internal/test/httpfixture, which serves the page and asks on demand.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";

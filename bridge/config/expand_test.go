@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
-	"github.com/dovetail-go/dovetail/internal/cputest"
+	"github.com/dovetail-go/dovetail/internal/test/cputest"
 )
 
 // lookup returns a function that looks up environment variables.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge/pin"
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client/webhook"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	shared "github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
 )

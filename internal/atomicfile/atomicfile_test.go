@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/atomicfile"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 // Each message is taken once, in the order of its sender. A queue that is closed gets no more.

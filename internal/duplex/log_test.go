@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/duplex"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 

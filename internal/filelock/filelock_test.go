@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/filelock"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

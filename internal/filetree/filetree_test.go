@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/dovetail-go/dovetail/internal/filetree"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 

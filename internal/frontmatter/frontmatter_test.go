@@ -7,7 +7,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/frontmatter"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/httpguard"
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 func BenchmarkAdmit(b *testing.B) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/httpguard"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 // locals are the local addresses that a connection may have.

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leaktest"
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 // errStop ends a fetch that was allowed: tests connect to no other machine.

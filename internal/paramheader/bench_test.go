@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/paramheader"
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 // callParams are those of a tools/call, callHeader what goes with them.

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/paramheader"
-	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 )
 
 // encoded are values with their form in a header. The first five are the

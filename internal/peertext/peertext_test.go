@@ -14,9 +14,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dovetail-go/dovetail/internal/leaktest"
-	"github.com/dovetail-go/dovetail/internal/racetest"
-	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

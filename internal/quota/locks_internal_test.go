@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 // Each record is logged or counted as skipped.

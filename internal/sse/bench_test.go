@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 var sizes = []int{100, 10_000, 1_000_000}

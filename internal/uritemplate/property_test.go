@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rfc6570 "github.com/yosida95/uritemplate/v3"
 
-	"github.com/dovetail-go/dovetail/internal/cputest"
+	"github.com/dovetail-go/dovetail/internal/test/cputest"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 )
 

@@ -3,7 +3,7 @@ package process_test
 import (
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/server/process"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/dovetail-go/dovetail/internal/globtest"
+	"github.com/dovetail-go/dovetail/internal/test/globtest"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/server/resources"
 )

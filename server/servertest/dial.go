@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dovetail-go/dovetail/internal/memnet"
+	"github.com/dovetail-go/dovetail/internal/test/memnet"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"

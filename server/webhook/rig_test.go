@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	shared "github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
 	"github.com/dovetail-go/dovetail/server/webhook"

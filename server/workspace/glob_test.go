@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/dovetail-go/dovetail/internal/globtest"
+	"github.com/dovetail-go/dovetail/internal/test/globtest"
 )
 
 // comparePattern compares the patterns of Find with a matcher that tries everything.

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/netguard"
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 

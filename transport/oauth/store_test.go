@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/faults"
+	"github.com/dovetail-go/dovetail/internal/test/faults"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/faults"
-	"github.com/dovetail-go/dovetail/internal/leaktest"
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/faults"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"

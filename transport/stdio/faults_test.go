@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/faults"
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/faults"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/stdio"

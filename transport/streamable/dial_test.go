@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 
 	"github.com/google/go-cmp/cmp"

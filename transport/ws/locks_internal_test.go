@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/quota"
-	"github.com/dovetail-go/dovetail/internal/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 // An endpoint that was closed has no session, whatever begins at the same time.

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/peertext"
-	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/dovetail-go/dovetail/internal/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 )
 
 // A pty is a pseudo-terminal, pty(7). The program has its other end as its controlling terminal.

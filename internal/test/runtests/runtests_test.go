@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

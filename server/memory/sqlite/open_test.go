@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/server/memory"
 	"github.com/dovetail-go/dovetail/server/memory/sqlite"
 )

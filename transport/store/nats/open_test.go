@@ -18,7 +18,7 @@ import (
 	driver "github.com/nats-io/nats.go"
 
 	"github.com/dovetail-go/dovetail/internal/filelock"
-	"github.com/dovetail-go/dovetail/internal/waittest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )

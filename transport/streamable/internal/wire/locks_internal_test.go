@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/racetest"
 	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 // Events and comments do not mix, and nothing follows the end of the stream.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -1,9 +1,0 @@
-package planted // want "calls leaktest.Main"
-
-import (
-	"testing"
-
-	"github.com/dovetail-go/dovetail/internal/leaktest"
-)
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
