@@ -366,7 +366,7 @@ func (s *sources) modeOf(file *ast.File, qualifier, name string) mode {
 		}
 		imported := s.imported[path]
 		switch {
-		case path == "testing" && name == "AllocsPerRun", path == modulePath+"/internal/racetest":
+		case path == "testing" && name == "AllocsPerRun", path == modulePath+"/internal/test/racetest":
 			return allocating
 		case path == "testing/synctest", imported.modes[name] == virtual:
 			return virtual
