@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/approval/internal/tty"
 	"github.com/dovetail-go/dovetail/internal/peertext"
-	"github.com/dovetail-go/dovetail/internal/tty"
 )
 
 // Terminal returns an approver that asks a person at a terminal, one question at a time.

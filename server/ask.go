@@ -13,9 +13,9 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/unasked"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
+	"github.com/dovetail-go/dovetail/server/internal/unasked"
 )
 
 // A DeclinedError is the error of a question that the user did not answer.

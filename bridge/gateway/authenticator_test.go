@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
-	"github.com/dovetail-go/dovetail/internal/frontend/frontendtest"
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/transport"
 )
 

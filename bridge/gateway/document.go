@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/frontend"
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 

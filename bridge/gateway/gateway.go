@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/bridge"
-	"github.com/dovetail-go/dovetail/internal/frontend"
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"

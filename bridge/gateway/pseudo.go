@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge"
-	"github.com/dovetail-go/dovetail/internal/frontend"
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"

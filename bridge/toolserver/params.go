@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
-	"github.com/dovetail-go/dovetail/internal/frontend"
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 

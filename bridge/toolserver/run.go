@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/bridge"
-	"github.com/dovetail-go/dovetail/internal/frontend"
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/filetree"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/internal/filetree"
 )
 
 // DirectoryOptions configure [Directory] and [FS]. The zero value is ready to use.

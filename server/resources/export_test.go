@@ -1,6 +1,6 @@
 package resources
 
-import "github.com/dovetail-go/dovetail/internal/filetree"
+import "github.com/dovetail-go/dovetail/server/internal/filetree"
 
 // Functions under test.
 var (

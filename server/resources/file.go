@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/filetree"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/internal/filetree"
 )
 
 // FileOptions configure [File]. The zero value is ready to use.

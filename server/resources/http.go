@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/filetree"
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/internal/filetree"
 )
 
 // HTTPOptions configure [HTTP]. The zero value is ready to use.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
-	"github.com/dovetail-go/dovetail/internal/unasked"
+	"github.com/dovetail-go/dovetail/server/internal/unasked"
 	"github.com/dovetail-go/dovetail/transport"
 )
 

@@ -14,11 +14,11 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/dovetail-go/dovetail/internal/filetree"
 	"github.com/dovetail-go/dovetail/internal/frontmatter"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/server/internal/filetree"
 )
 
 const (

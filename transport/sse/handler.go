@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 // Endpoint is an http.Handler for event streams (GET) and for the messages that clients post

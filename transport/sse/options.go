@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 // Defaults of [Options] and [DialOptions].

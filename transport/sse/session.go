@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 const (

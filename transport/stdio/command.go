@@ -17,11 +17,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/procgroup"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 // Command returns a dialer that runs a server as a child process. Each Dial starts a new

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 // ServeOptions configures [Serve]. The zero value is valid.

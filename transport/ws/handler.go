@@ -10,12 +10,12 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 // subprotocol is the WebSocket subprotocol of MCP.

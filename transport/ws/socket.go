@@ -14,9 +14,9 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 const (

@@ -27,7 +27,7 @@ func TestPackagesAreDocumented(t *testing.T) {
 		switch {
 		case file.isMain():
 			allowed = []string{"main.go"}
-		case file.in("internal"):
+		case file.isInternal():
 			allowed = append(allowed, file.syntax.Name.Name+".go")
 		}
 		has := strings.TrimSpace(file.syntax.Doc.Text()) != ""

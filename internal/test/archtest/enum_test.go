@@ -23,7 +23,7 @@ var integers = []string{"int", "int8", "int16", "int32", "int64", "uint", "uint8
 
 // lacksString finds exported integer types with constants and without a String method.
 func lacksString(file *source) []finding {
-	if file.isTest() || file.isMain() || file.in("internal") {
+	if file.isTest() || file.isMain() || file.isInternal() {
 		return nil
 	}
 	types, enums, described := map[string]*ast.Ident{}, map[string]bool{}, map[string]bool{}

@@ -27,7 +27,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/transporttest/server.go":    "unsolicited notifications of the test server; the transport waits for them",
 		"transport/transporttest/semantics.go": "concurrent callers; the test waits for them",
 		"transport/sse/dial.go":                "interrupts an opening whose context ends; Dial stops it",
-		"internal/duplex/conn.go":              "the client's Run; Close of the connection waits for it",
+		"transport/internal/duplex/conn.go":    "the client's Run; Close of the connection waits for it",
 		"transport/sse/dial_stream.go":         "ends posts without a caller; each is stopped when its post has ended",
 		"transport/sse/handler.go":             "the session's Run; the request that carries its stream waits for it",
 		"transport/sse/session.go":             "closes all sessions concurrently; Close waits for them",

@@ -25,29 +25,29 @@ internal/bufpool:
 internal/jsonscan:
 internal/deadline:
 internal/test/globtest:
-internal/unasked:
+server/internal/unasked:
 internal/frontmatter:     internal/jsonscan github.com/oasdiff/yaml3
 internal/jsonpointer:     internal/jsonscan
-internal/test/leaktest:        testing
-internal/test/calltest:        testing
+internal/test/leaktest:   testing
+internal/test/calltest:   testing
 internal/test/racetest:
-internal/test/waittest:        testing
-internal/test/cputest:         testing golang.org/x/sys
+internal/test/waittest:   testing
+internal/test/cputest:    testing golang.org/x/sys
 internal/netguard:        net/http
 internal/paging:          internal/jsonscan
 internal/pattern:
 internal/token:
 internal/test/memnet:
-internal/test/faults:          testing os/exec
+internal/test/faults:     testing os/exec
 internal/filelock:        internal/backoff golang.org/x/sys
 internal/test/soak:
-internal/test/runtests:  os/exec
+internal/test/runtests:   os/exec
 internal/test/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
 internal/procgroup:       os/exec golang.org/x/sys
-internal/tty:             golang.org/x/sys
+approval/internal/tty:    golang.org/x/sys
 internal/sse:             internal/bufpool net/http
-internal/test/testsuites:      testing
+internal/test/testsuites: testing
 internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
@@ -60,27 +60,27 @@ schema:                   internal/jsonpointer internal/jsonscan internal/patter
 mcp:                      jsonrpc internal/jsonpointer internal/jsonscan github.com/go-json-experiment/json
 
 # Files by names that come from other programs, and their media types.
-internal/filetree:        mcp
+server/internal/filetree: mcp
 
 # L3: carries JSON-RPC. Only streamable HTTP knows the words: it repeats them in headers.
 transport:                jsonrpc
 internal/quota:           mcp transport internal/bufpool
-internal/duplex:          jsonrpc transport internal/quota
-transport/stdio:          jsonrpc transport internal/duplex internal/peertext internal/procgroup os/exec golang.org/x/sys
+transport/internal/duplex: jsonrpc transport internal/quota
+transport/stdio:          jsonrpc transport transport/internal/duplex internal/peertext internal/procgroup os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
 internal/httpguard:       jsonrpc transport internal/bufpool internal/jsonscan net/http
 internal/paramheader:     jsonrpc mcp internal/jsonpointer internal/jsonscan
 internal/wsconn:          jsonrpc internal/bufpool internal/httpguard net/http github.com/gorilla/websocket
 transport/httptransport:  transport internal/jsonscan net/http
 internal/httpclient:      jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/jsonscan internal/peertext net/http
-transport/sse:            jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/sse internal/httpclient net/http
-transport/ws:             jsonrpc transport transport/httptransport internal/bufpool internal/duplex internal/httpguard internal/jsonscan internal/quota internal/httpclient internal/wsconn net/http github.com/gorilla/websocket
+transport/sse:            jsonrpc transport transport/httptransport internal/deadline internal/bufpool transport/internal/duplex internal/httpguard internal/jsonscan internal/quota internal/sse internal/httpclient net/http
+transport/ws:             jsonrpc transport transport/httptransport internal/bufpool transport/internal/duplex internal/httpguard internal/jsonscan internal/quota internal/httpclient internal/wsconn net/http github.com/gorilla/websocket
 transport/store:          internal/token
 transport/store/storetest: transport/store testing
 internal/state:           transport/store internal/backoff internal/token
 transport/streamable/internal/wire: jsonrpc mcp internal/httpguard internal/sse net/http
 transport/streamable/internal/session: jsonrpc mcp transport transport/store transport/streamable/internal/wire internal/state internal/httpguard internal/bufpool internal/jsonscan internal/quota internal/sse net/http golang.org/x/sync
-transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse transport/streamable/internal/session transport/streamable/internal/wire internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
+transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse transport/streamable/internal/session transport/streamable/internal/wire transport/internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sys
 transport/oauth:          jsonrpc mcp transport transport/store internal/state internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
@@ -99,7 +99,7 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 # L5: server and client never meet.
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/peertext internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token internal/unasked internal/uritemplate internal/webhook
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate internal/webhook
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan
                           internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
@@ -113,8 +113,8 @@ server/mcpgen:
 server/memory:            mcp server internal/jsonscan
 server/memory/memorytest: server/memory testing
 server/describe:          mcp server internal/jsonscan internal/netguard net/http github.com/go-json-experiment/json
-server/resources:         mcp server internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
-server/skills:            mcp server internal/filetree internal/frontmatter internal/jsonscan
+server/resources:         mcp server server/internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
+server/skills:            mcp server server/internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec
 server/webhook:           transport/store internal/backoff internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
@@ -124,7 +124,7 @@ server/shell:             mcp server server/process server/workspace internal/pe
 policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp transport/store policy internal/state internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token internal/tty
+approval:                 jsonrpc mcp transport/store policy internal/state internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token approval/internal/tty
 approval/channel:         jsonrpc transport/store approval internal/state internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
@@ -137,20 +137,20 @@ bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljens
 bridge/llm:               mcp bridge internal/jsonscan
 bridge/config:            jsonrpc mcp transport transport/httptransport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
-internal/frontend:        jsonrpc mcp transport server policy approval bridge internal/bufpool internal/deadline internal/httpguard internal/jsonscan
+bridge/internal/frontend: jsonrpc mcp transport server policy approval bridge internal/bufpool internal/deadline internal/httpguard internal/jsonscan
                           internal/quota net/http
-bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard internal/frontend internal/jsonscan
+bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard bridge/internal/frontend internal/jsonscan
                           net/http
-internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
+bridge/internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
 bridge/control:           mcp server server/process server/shell bridge bridge/config bridge/gateway net/http
 bridge/toolserver:        jsonrpc mcp transport server client approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
-                          internal/httpguard internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
+                          internal/httpguard bridge/internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/test/leaktest internal/test/memnet internal/sse internal/unasked testing net/http
+server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/test/leaktest internal/test/memnet internal/sse server/internal/unasked testing net/http
 
 # Runs tests over every transport.
-internal/test/transporttests:  transport internal/httpclient transport/sse transport/streamable transport/ws internal/test/leaktest testing net/http
+internal/test/transporttests: transport internal/httpclient transport/sse transport/streamable transport/ws internal/test/leaktest testing net/http
 
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
@@ -169,16 +169,16 @@ docs/start/server:        mcp transport/stdio transport/streamable server
 docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
 # Serves the approval page to a browser that is driven by a test.
-internal/test/httpfixture:     mcp approval approval/channel approval/page net/http
+internal/test/httpfixture: mcp approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.
 internal/lab/conformance/features: jsonrpc schema mcp transport transport/store transport/sse transport/streamable transport/ws
                           server server/skills net/http
 internal/lab/conformance/everything: internal/lab/conformance/features transport/stdio transport/store
-internal/lab/conformance:     os/exec
+internal/lab/conformance: os/exec
 internal/lab/conformance/client: mcp transport/oauth transport/streamable client client/skills net/http
 # Kills servers behind dovetail serve.
-internal/lab/killbench:       jsonrpc mcp transport/streamable client os/exec
+internal/lab/killbench:   jsonrpc mcp transport/streamable client os/exec
 # Changes the source and runs the tests of the changed package.
 internal/test/mutate:     internal/procgroup os/exec
 internal/lab/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http

@@ -52,6 +52,9 @@ func (s *source) at(pos token.Pos, format string, args ...any) finding {
 // in reports whether the file is in the folder or below it.
 func (s *source) in(folder string) bool { return strings.HasPrefix(s.path, folder+"/") }
 
+// isInternal reports whether other modules cannot import the package.
+func (s *source) isInternal() bool { return strings.Contains("/"+s.path, "/internal/") }
+
 // sources parses the module's Go files once for all tests.
 var sources = sync.OnceValues(func() ([]*source, error) {
 	var list []*source

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/duplex"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
