@@ -41,6 +41,7 @@ internal/test/memnet:
 internal/test/faults:     testing os/exec
 internal/filelock:        internal/backoff golang.org/x/sys
 internal/test/soak:
+internal/test/walks:
 internal/test/runtests:   os/exec
 internal/test/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
