@@ -2,7 +2,11 @@ package archtest
 
 import (
 	"go/ast"
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -106,5 +110,31 @@ func receiver(method *ast.FuncDecl) string {
 		default:
 			return ""
 		}
+	}
+}
+
+// requirement matches a direct requirement in go.mod.
+var requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
+
+// CONTRIBUTING.md says why the main module requires each module.
+func TestRequirementsHaveReasons(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := map[string]bool{}
+	for _, match := range requirement.FindAllSubmatch(mod, -1) {
+		required[string(match[1])] = true
+	}
+	reasons := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?m)^\| (\S+\.\S+/\S+) \| [^|]+ \| [^|]+ \|$`).FindAllSubmatch(page, -1) {
+		reasons[string(match[1])] = true
+	}
+	if !maps.Equal(required, reasons) {
+		t.Errorf("go.mod requires %v, and CONTRIBUTING.md has %v", slices.Sorted(maps.Keys(required)), slices.Sorted(maps.Keys(reasons)))
 	}
 }
