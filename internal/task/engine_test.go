@@ -41,6 +41,7 @@ type link struct {
 	store.Store
 	cut       atomic.Bool
 	failParts atomic.Int32 // how many reads of the parts of records fail
+	reads     atomic.Int32 // of records
 	silent    atomic.Bool  // messages cannot be published
 	deaf      atomic.Bool  // messages cannot be subscribed to
 }
@@ -72,8 +73,12 @@ func (l *link) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := l.err(); err != nil {
 		return store.Item{}, err
 	}
-	if strings.Count(key, "/") > 1 && l.failParts.Add(-1) >= 0 {
+	isPart := strings.Count(key, "/") > 1
+	if isPart && l.failParts.Add(-1) >= 0 {
 		return store.Item{}, errCut
+	}
+	if !isPart {
+		l.reads.Add(1)
 	}
 	return l.Store.Get(ctx, key)
 }
@@ -230,6 +235,26 @@ func TestTaskCompletes(t *testing.T) {
 		if string(got.Result) != `"done"` || *got.TTLMs != 3_600_000 || got.PollIntervalMs <= 0 || len(id) < 26 {
 			t.Errorf("the task is %+v", got)
 		}
+	})
+}
+
+// A run reads its record when it claims the task, and then knows it.
+func TestRunReadsItsRecordOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			if err := run.Begin(ctx, 0); err != nil {
+				t.Error(err)
+			}
+			run.Save(ctx, json.RawMessage(`{"half":true}`))
+			return result("done")
+		})
+		id := r.create(e, task.Spec{})
+		synctest.Wait()
+		if n := e.link.reads.Load(); n != 1 {
+			t.Errorf("the record was read %d times, want once", n)
+		}
+		r.expect(e, id, mcp.TaskCompleted)
 	})
 }
 

@@ -287,8 +287,18 @@ func (r *records) load(ctx context.Context, id string) (*record, error) {
 // returns false, nothing is written. The result is the record that is stored now. Chunks that it does not name
 // any more are deleted.
 func (r *records) update(ctx context.Context, id string, change func(*record) bool) (*record, error) {
+	stored, err := r.updateFrom(ctx, id, nil, change)
+	if err != nil {
+		return nil, err
+	}
+	return &stored.Value, nil
+}
+
+// updateFrom is update, but reads the record only if it is not the known one any more. change must not modify the maps
+// of a record.
+func (r *records) updateFrom(ctx context.Context, id string, known *state.Record[record], change func(*record) bool) (*state.Record[record], error) {
 	var before []part
-	stored, err := r.Update(ctx, keyOf(id), func(stored *state.Record[record]) error {
+	stored, err := r.UpdateFrom(ctx, keyOf(id), known, func(stored *state.Record[record]) error {
 		rec := &stored.Value
 		before = rec.parts()
 		if !change(rec) {
@@ -302,7 +312,7 @@ func (r *records) update(ctx context.Context, id string, change func(*record) bo
 		return nil, errorOf(err)
 	}
 	r.dropExcept(ctx, id, before, stored.Value.parts())
-	return &stored.Value, nil
+	return stored, nil
 }
 
 // write stores a part. what names it in errors.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -74,7 +76,8 @@ type Run struct {
 	engine  *Engine
 	job     *store.Job
 	round   int
-	attempt int // in the record
+	attempt int                                  // in the record
+	known   atomic.Pointer[state.Record[record]] // as this run has read or written it last
 	until   time.Time
 	ctx     context.Context // has a deadline
 	cancel  context.CancelCauseFunc
@@ -250,18 +253,22 @@ func (r *Run) update(ctx context.Context, change func(rec *record)) (*record, er
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	lost := false
-	rec, err := r.engine.update(ctx, r.ID, func(rec *record) bool {
+	stored, err := r.engine.updateFrom(ctx, r.ID, r.known.Load(), func(rec *record) bool {
 		lost = !r.owns(rec)
 		if !lost {
 			change(rec)
 		}
 		return !lost
 	})
-	if err == nil && lost {
+	if err != nil {
+		return nil, err
+	}
+	r.known.Store(stored)
+	if lost {
 		err = errLost
 		r.cancel(errLost)
 	}
-	return rec, err
+	return &stored.Value, err
 }
 
 // owns reports whether the record waits for the outcome of this run.

@@ -112,7 +112,7 @@ func (r *Run) begin(ctx context.Context) bool {
 	e, log := r.engine, r.engine.config.Logger
 	var claimed claim
 	busy := false
-	rec, err := e.update(ctx, r.ID, func(rec *record) bool {
+	stored, err := e.updateFrom(ctx, r.ID, nil, func(rec *record) bool {
 		if busy = !e.takeShare(r, rec.Principal); busy {
 			return false
 		}
@@ -120,6 +120,11 @@ func (r *Run) begin(ctx context.Context) bool {
 		return claimed != obsolete
 	})
 	sealed := errors.Is(err, errSealed)
+	var rec *record
+	if err == nil {
+		rec = &stored.Value
+		r.known.Store(stored)
+	}
 	switch {
 	case errors.Is(err, ErrUnknown) && !sealed:
 		e.worker.Finish(r.job)
