@@ -189,7 +189,8 @@ func (e *events) receive(subscription, id string, last *int) {
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()
 	e.counts.deliveries++
-	e.counts.checkDoubled(number <= *last, "%s: %s comes after %d", subscription, id, *last)
+	// An event whose call has failed may be on the way to the store longer than the next one.
+	e.counts.checkDoubled(number <= *last && (acknowledged || !expected), "%s: %s comes after %d", subscription, id, *last)
 	e.counts.checkLost(err != nil || number > *last && !expected, "%s: %s was not emitted", subscription, id)
 	if acknowledged {
 		e.missing--
@@ -227,7 +228,7 @@ func (e *events) emit(ctx context.Context, l *load, kind int) {
 		} else if failure, incomplete := errors.AsType[*jsonrpc.CallError](err); !incomplete || failure.Delivery == jsonrpc.MaybeExecuted {
 			e.counts.fail(c, err)
 		}
-		time.Sleep(emitPause) // what is on the way to the store arrives before the next event
+		time.Sleep(emitPause)
 	}
 }
 
