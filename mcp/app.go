@@ -54,18 +54,6 @@ func (u *ToolUI) VisibleTo(who ToolVisibility) bool {
 	return u.Visibility == nil || slices.Contains(u.Visibility, who)
 }
 
-// MarshalJSON returns the value as a JSON object.
-func (u ToolUI) MarshalJSON() ([]byte, error) {
-	type fields ToolUI
-	return appendFields(nil, (*fields)(&u))
-}
-
-// UnmarshalJSON decodes the value. The error is a *[DecodeError].
-func (u *ToolUI) UnmarshalJSON(data []byte) error {
-	type fields ToolUI
-	return decode(data, (*fields)(u))
-}
-
 func (u *ToolUI) validate() error {
 	if host, ok := strings.CutPrefix(u.ResourceURI, SchemeUI); u.ResourceURI != "" && (!ok || host == "") {
 		return fmt.Errorf("resourceUri is a URI such as ui://shop/cart, not %.80q", u.ResourceURI)
@@ -94,18 +82,6 @@ type ResourceUI struct {
 	// PrefersBorder asks for a border and background, or for none. nil means that the host decides.
 	PrefersBorder *bool `json:"prefersBorder,omitzero"`
 	Extra         Extra `json:",embed"`
-}
-
-// MarshalJSON returns the value as a JSON object.
-func (u ResourceUI) MarshalJSON() ([]byte, error) {
-	type fields ResourceUI
-	return appendFields(nil, (*fields)(&u))
-}
-
-// UnmarshalJSON decodes the value. The error is a *[DecodeError].
-func (u *ResourceUI) UnmarshalJSON(data []byte) error {
-	type fields ResourceUI
-	return decode(data, (*fields)(u))
 }
 
 func (u *ResourceUI) validate() error {
@@ -154,18 +130,6 @@ type CSP struct {
 	Extra          Extra    `json:",embed"`
 }
 
-// MarshalJSON returns the lists as a JSON object.
-func (c CSP) MarshalJSON() ([]byte, error) {
-	type fields CSP
-	return appendFields(nil, (*fields)(&c))
-}
-
-// UnmarshalJSON decodes the lists. The error is a *[DecodeError].
-func (c *CSP) UnmarshalJSON(data []byte) error {
-	type fields CSP
-	return decode(data, (*fields)(c))
-}
-
 // UIPermissions are features of the browser that a view asks for.
 type UIPermissions struct {
 	Camera         *EmptyObject `json:"camera,omitzero"`
@@ -173,18 +137,6 @@ type UIPermissions struct {
 	Geolocation    *EmptyObject `json:"geolocation,omitzero"`
 	ClipboardWrite *EmptyObject `json:"clipboardWrite,omitzero"`
 	Extra          Extra        `json:",embed"`
-}
-
-// MarshalJSON returns the permissions as a JSON object.
-func (p UIPermissions) MarshalJSON() ([]byte, error) {
-	type fields UIPermissions
-	return appendFields(nil, (*fields)(&p))
-}
-
-// UnmarshalJSON decodes the permissions. The error is a *[DecodeError].
-func (p *UIPermissions) UnmarshalJSON(data []byte) error {
-	type fields UIPermissions
-	return decode(data, (*fields)(p))
 }
 
 // ToolUI returns [MetaUI] of a tool's _meta, or the zero value if there is none. It also reads

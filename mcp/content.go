@@ -199,13 +199,15 @@ func decodeContentList(data []byte, allowed allowedContent) ([]Content, error) {
 // 2025-11-25. A list with one block is sent as the block itself, which all versions support.
 type SamplingContent []Content
 
-// MarshalJSON returns one block, or an array of zero or several blocks.
-func (c SamplingContent) MarshalJSON() ([]byte, error) {
+func (c SamplingContent) appendJSON(dst []byte) ([]byte, error) {
 	if len(c) == 1 && c[0] != nil {
-		return c[0].AppendJSON(nil)
+		return c[0].AppendJSON(dst)
 	}
-	return appendList(nil, c)
+	return appendList(dst, c)
 }
+
+// MarshalJSON returns one block, or an array of zero or several blocks.
+func (c SamplingContent) MarshalJSON() ([]byte, error) { return c.appendJSON(nil) }
 
 // UnmarshalJSON decodes a block or an array of blocks. The error is a
 // *[DecodeError].
@@ -249,16 +251,4 @@ type Annotations struct {
 	// LastModified is a time in ISO 8601 (since 2025-06-18).
 	LastModified string `json:"lastModified,omitzero"`
 	Extra        Extra  `json:",embed"`
-}
-
-// MarshalJSON returns the annotations as a JSON object.
-func (a Annotations) MarshalJSON() ([]byte, error) {
-	type fields Annotations
-	return appendFields(nil, (*fields)(&a))
-}
-
-// UnmarshalJSON decodes the annotations. The error is a *[DecodeError].
-func (a *Annotations) UnmarshalJSON(data []byte) error {
-	type fields Annotations
-	return decode(data, (*fields)(a))
 }

@@ -26,27 +26,6 @@ type ElicitParams struct {
 	Extra         Extra  `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (e *ElicitParams) AppendJSON(dst []byte) ([]byte, error) {
-	w := openObject(dst)
-	w.optionalString("mode", string(e.Mode))
-	w.string("message", e.Message)
-	w.optionalRaw("requestedSchema", e.RequestedSchema)
-	w.optionalString("url", e.URL)
-	w.optionalString("elicitationId", e.ElicitationID)
-	w.meta(e.Meta)
-	return w.close(e.Extra)
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (e ElicitParams) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (e *ElicitParams) UnmarshalJSON(data []byte) error {
-	type fields ElicitParams
-	return decode(data, (*fields)(e))
-}
-
 // An ElicitMode is a way to ask the user.
 type ElicitMode string
 
@@ -67,24 +46,6 @@ type ElicitResult struct {
 	Extra   Extra           `json:",embed"`
 }
 
-// AppendJSON appends the result as a JSON object.
-func (e *ElicitResult) AppendJSON(dst []byte) ([]byte, error) {
-	w := openObject(dst)
-	w.string("action", string(e.Action))
-	w.optionalRaw("content", e.Content)
-	w.meta(e.Meta)
-	return w.close(e.Extra)
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (e ElicitResult) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (e *ElicitResult) UnmarshalJSON(data []byte) error {
-	type fields ElicitResult
-	return decode(data, (*fields)(e))
-}
-
 // An ElicitAction is what the user did with a question.
 type ElicitAction string
 
@@ -102,21 +63,6 @@ type ElicitationCompleteParams struct {
 	ElicitationID string `json:"elicitationId"`
 	Meta          Meta   `json:"_meta,omitzero"`
 	Extra         Extra  `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (e *ElicitationCompleteParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ElicitationCompleteParams
-	return appendFields(dst, (*fields)(e))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (e ElicitationCompleteParams) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (e *ElicitationCompleteParams) UnmarshalJSON(data []byte) error {
-	type fields ElicitationCompleteParams
-	return decode(data, (*fields)(e))
 }
 
 // An ElicitSchema is the schema of a form: a flat object of simple fields, in display order.
@@ -173,7 +119,7 @@ func (e *ElicitSchema) AppendJSON(dst []byte) ([]byte, error) {
 		}
 		return properties.close(nil)
 	})
-	w.optionalStrings("required", e.required())
+	optionalStrings(w, "required", e.required())
 	return w.close(e.Extra)
 }
 

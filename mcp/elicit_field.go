@@ -48,6 +48,8 @@ func decodePrimitive(data []byte) (PrimitiveSchema, error) {
 }
 
 // A StringSchema is a text field.
+//
+//codec:type "string"
 type StringSchema struct {
 	Title       string `json:"title,omitzero"`
 	Description string `json:"description,omitzero"`
@@ -87,21 +89,6 @@ func (s *StringSchema) check(value json.RawMessage) error {
 		return &DecodeError{Expected: fmt.Sprintf("at most %d characters", *s.MaxLength), Got: strconv.Itoa(length)}
 	}
 	return nil
-}
-
-// AppendJSON appends the schema as a JSON object.
-func (s *StringSchema) AppendJSON(dst []byte) ([]byte, error) {
-	type fields StringSchema
-	return appendFields(dst, &typedFields[fields]{"string", (*fields)(s)})
-}
-
-// MarshalJSON returns the schema as a JSON object.
-func (s StringSchema) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the schema. The error is a *[DecodeError].
-func (s *StringSchema) UnmarshalJSON(data []byte) error {
-	type fields StringSchema
-	return decodeTyped(data, (*fields)(s))
 }
 
 // A NumberSchema is a field for a number.
@@ -171,6 +158,8 @@ func (n *NumberSchema) UnmarshalJSON(data []byte) error {
 }
 
 // A BooleanSchema is a field for true or false.
+//
+//codec:type "boolean"
 type BooleanSchema struct {
 	Title       string `json:"title,omitzero"`
 	Description string `json:"description,omitzero"`
@@ -185,21 +174,6 @@ func (*BooleanSchema) check(value json.RawMessage) error {
 		return &DecodeError{Expected: "a boolean", Got: kind.String()}
 	}
 	return nil
-}
-
-// AppendJSON appends the schema as a JSON object.
-func (b *BooleanSchema) AppendJSON(dst []byte) ([]byte, error) {
-	type fields BooleanSchema
-	return appendFields(dst, &typedFields[fields]{"boolean", (*fields)(b)})
-}
-
-// MarshalJSON returns the schema as a JSON object.
-func (b BooleanSchema) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the schema. The error is a *[DecodeError].
-func (b *BooleanSchema) UnmarshalJSON(data []byte) error {
-	type fields BooleanSchema
-	return decodeTyped(data, (*fields)(b))
 }
 
 // An UnknownSchema is the schema of a field of an unknown type. It accepts any value.

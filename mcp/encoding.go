@@ -15,7 +15,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 )
+
+// The struct tags of a type describe its JSON. From them, internal/codecgen generates the methods that
+// encode, and go-json-experiment/json decodes. The rules are:
+//
+//  1. Keys match exactly. No object repeats a key.
+//  2. A member that is missing or null has the zero value.
+//  3. A member with omitzero is not sent if it is zero: nil, "", false or 0. Others are always sent: a
+//     nil list as [], a nil pointer as null, and a nil raw value as the tag nil says, or as null.
+//  4. Members are sent in the order of the struct. Unknown ones follow in their own order, from Extra.
+//  5. Raw values and _meta keep their bytes. In a string, half an escaped surrogate pair is U+FFFD.
+//  6. The member type, text or blob selects the Go type of content. Content of an unknown type is kept.
+//
+//go:generate go run ../internal/codecgen
 
 // Extra holds the members of an object that this package does not know, as one JSON object in their
 // original order, or nil. It must not have a member that is a field of the type.
@@ -28,7 +42,7 @@ var encoding = jsonv2.JoinOptions(
 	jsontext.AllowInvalidUTF8(true), // becomes U+FFFD
 )
 
-// appendFields appends a struct according to its tags, for objects that are not sent often.
+// appendFields appends a struct according to its tags, for types without a method that appends them.
 func appendFields(dst []byte, fields any) ([]byte, error) {
 	buf := bytes.NewBuffer(dst)
 	if err := jsonv2.MarshalWrite(buf, fields, encoding); err != nil {
@@ -86,8 +100,8 @@ type objectWriter struct {
 	err   error
 }
 
-func openObject(dst []byte) objectWriter {
-	return objectWriter{buf: append(dst, '{'), start: len(dst)}
+func openObject(dst []byte) *objectWriter {
+	return &objectWriter{buf: append(dst, '{'), start: len(dst)}
 }
 
 // close ends the object with the members of extra and returns the buffer. After an error it returns
@@ -102,10 +116,17 @@ func (w *objectWriter) close(extra Extra) ([]byte, error) {
 	return append(w.buf, '}'), nil
 }
 
+// fail keeps the first error.
+func (w *objectWriter) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
 func (w *objectWriter) extra(extra Extra) {
 	members, err := jsonscan.ReadObject(extra)
 	if err != nil {
-		w.err = fmt.Errorf("Extra: %w", err)
+		w.fail(fmt.Errorf("Extra: %w", err))
 		return
 	}
 	for m := range members.All() {
@@ -114,7 +135,7 @@ func (w *objectWriter) extra(extra Extra) {
 	}
 	// Extra must not repeat a member.
 	if _, err := jsonscan.ReadObject(append(w.buf[w.start:len(w.buf):len(w.buf)], '}')); err != nil {
-		w.err = fmt.Errorf("Extra: %w", err)
+		w.fail(fmt.Errorf("Extra: %w", err))
 	}
 }
 
@@ -140,21 +161,6 @@ func (w *objectWriter) optionalString(name, value string) {
 	}
 }
 
-func (w *objectWriter) optionalStrings(name string, values []string) {
-	if values == nil {
-		return
-	}
-	w.name(name)
-	w.buf = append(w.buf, '[')
-	for i, value := range values {
-		if i > 0 {
-			w.buf = append(w.buf, ',')
-		}
-		w.buf = jsonscan.AppendString(w.buf, value)
-	}
-	w.buf = append(w.buf, ']')
-}
-
 func (w *objectWriter) optionalStringMap(name string, values map[string]string) {
 	if values == nil {
 		return
@@ -166,6 +172,43 @@ func (w *objectWriter) optionalStringMap(name string, values map[string]string) 
 		}
 		return members.close(nil)
 	})
+}
+
+func (w *objectWriter) optionalRawMap(name string, values map[string]json.RawMessage) {
+	if values == nil {
+		return
+	}
+	w.member(name, func(dst []byte) ([]byte, error) {
+		members := openObject(dst)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			members.raw(key, values[key])
+		}
+		return members.close(nil)
+	})
+}
+
+func (w *objectWriter) optionalRequests(name string, requests map[string]InputRequest) {
+	if requests == nil {
+		return
+	}
+	w.member(name, func(dst []byte) ([]byte, error) {
+		members := openObject(dst)
+		for _, key := range slices.Sorted(maps.Keys(requests)) {
+			request := requests[key]
+			members.member(key, request.appendJSON)
+		}
+		return members.close(nil)
+	})
+}
+
+func (w *objectWriter) null(name string) {
+	w.name(name)
+	w.buf = append(w.buf, "null"...)
+}
+
+func (w *objectWriter) bool(name string, value bool) {
+	w.name(name)
+	w.buf = strconv.AppendBool(w.buf, value)
 }
 
 // flag appends true. It appends nothing for false.
@@ -181,12 +224,27 @@ func (w *objectWriter) integer(name string, value int64) {
 	w.buf = strconv.AppendInt(w.buf, value, 10)
 }
 
+func (w *objectWriter) optionalInteger(name string, value int64) {
+	if value != 0 {
+		w.integer(name, value)
+	}
+}
+
+func (w *objectWriter) token(name string, token ProgressToken) {
+	w.raw(name, json.RawMessage(token))
+}
+
+func (w *objectWriter) id(name string, id jsonrpc.ID) {
+	w.name(name)
+	w.buf = id.AppendJSON(w.buf)
+}
+
 // maxExact bounds the integers that float64 represents exactly.
 const maxExact = 1 << 53
 
 func (w *objectWriter) number(name string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		w.err = fmt.Errorf("%s: JSON has no number for %v", name, value)
+		w.fail(fmt.Errorf("%s: JSON has no number for %v", name, value))
 		return
 	}
 	w.name(name)
@@ -211,11 +269,21 @@ func (w *objectWriter) base64(name string, value []byte) {
 // raw appends a valid JSON value unchanged.
 func (w *objectWriter) raw(name string, value json.RawMessage) {
 	if err := jsonscan.Valid(value); err != nil {
-		w.err = fmt.Errorf("%s: %w", name, err)
+		w.fail(fmt.Errorf("%s: %w", name, err))
 		return
 	}
 	w.name(name)
 	w.buf = append(w.buf, value...)
+}
+
+// rawOr appends ifNil for nil.
+func (w *objectWriter) rawOr(name string, value json.RawMessage, ifNil string) {
+	if value == nil {
+		w.name(name)
+		w.buf = append(w.buf, ifNil...)
+		return
+	}
+	w.raw(name, value)
 }
 
 func (w *objectWriter) optionalRaw(name string, value json.RawMessage) {
@@ -229,68 +297,77 @@ func (w *objectWriter) meta(meta Meta) {
 		return
 	}
 	if kind := jsonscan.KindOf(meta); kind != jsonscan.Object {
-		w.err = fmt.Errorf("_meta must be an object, not %v", kind)
+		w.fail(fmt.Errorf("_meta must be an object, not %v", kind))
 		return
 	}
 	w.raw("_meta", json.RawMessage(meta))
-}
-
-func (w *objectWriter) icons(icons []Icon) {
-	if icons != nil {
-		w.member("icons", func(dst []byte) ([]byte, error) { return appendFields(dst, icons) })
-	}
-}
-
-func (w *objectWriter) cacheHint(hint CacheHint) {
-	if hint.TTLMs != 0 {
-		w.integer("ttlMs", hint.TTLMs)
-	}
-	w.optionalString("cacheScope", string(hint.Scope))
-}
-
-func (w *objectWriter) answers(a InputAnswers) {
-	if a.InputResponses != nil {
-		w.member("inputResponses", func(dst []byte) ([]byte, error) {
-			responses := openObject(dst)
-			for _, key := range slices.Sorted(maps.Keys(a.InputResponses)) {
-				responses.raw(key, a.InputResponses[key])
-			}
-			return responses.close(nil)
-		})
-	}
-	w.optionalString("requestState", a.RequestState)
 }
 
 // member appends a value that appends itself.
 func (w *objectWriter) member(name string, value func(dst []byte) ([]byte, error)) {
 	w.name(name)
 	var err error
-	if w.buf, err = value(w.buf); err != nil && w.err == nil {
-		w.err = fmt.Errorf("%s: %w", name, err)
+	if w.buf, err = value(w.buf); err != nil {
+		w.fail(fmt.Errorf("%s: %w", name, err))
 	}
 }
 
 func (w *objectWriter) object(name string, value Result) {
 	if value == nil {
-		w.err = fmt.Errorf("%s is missing", name)
+		w.fail(fmt.Errorf("%s is missing", name))
 		return
 	}
 	w.member(name, value.AppendJSON)
 }
 
-// optional appends a value unless it is nil.
-func optional[T any](w *objectWriter, name string, value *T) {
-	if value != nil {
-		w.member(name, func(dst []byte) ([]byte, error) { return appendFields(dst, value) })
+// fields appends a value of another package.
+func (w *objectWriter) fields(name string, value any) {
+	w.member(name, func(dst []byte) ([]byte, error) { return appendFields(dst, value) })
+}
+
+// writeStrings appends a list of strings. nil is an empty list.
+func writeStrings[T ~string](w *objectWriter, name string, list []T) {
+	w.name(name)
+	w.buf = append(w.buf, '[')
+	for i, value := range list {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = jsonscan.AppendString(w.buf, string(value))
 	}
+	w.buf = append(w.buf, ']')
+}
+
+// optionalStrings appends a list of strings unless it is nil.
+func optionalStrings[T ~string](w *objectWriter, name string, list []T) {
+	if list != nil {
+		writeStrings(w, name, list)
+	}
+}
+
+// writeObjects appends a list of objects. nil is an empty list.
+func writeObjects[T any](w *objectWriter, name string, list []T, appendItem func(item *T, dst []byte) ([]byte, error)) {
+	w.name(name)
+	w.buf = append(w.buf, '[')
+	for i := range list {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		var err error
+		if w.buf, err = appendItem(&list[i], w.buf); err != nil {
+			w.fail(fmt.Errorf("%s: item %d: %w", name, i, err))
+			return
+		}
+	}
+	w.buf = append(w.buf, ']')
 }
 
 // writeList appends a list. nil is an empty list.
 func writeList[T Result](w *objectWriter, name string, list []T) {
 	w.name(name)
 	var err error
-	if w.buf, err = appendList(w.buf, list); err != nil && w.err == nil {
-		w.err = fmt.Errorf("%s: %w", name, err)
+	if w.buf, err = appendList(w.buf, list); err != nil {
+		w.fail(fmt.Errorf("%s: %w", name, err))
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 )
 
 // An EventType is an event that a client can subscribe to, as it is listed.
+//
+//codec:message
 type EventType struct {
 	Name string `json:"name"`
 	// Title is shown to people.
@@ -38,45 +40,17 @@ type EventType struct {
 	Extra         Extra           `json:",embed"`
 }
 
-// AppendJSON appends the event type as a JSON object.
-func (e *EventType) AppendJSON(dst []byte) ([]byte, error) {
-	type fields EventType
-	return appendFields(dst, (*fields)(e))
-}
-
-// MarshalJSON returns the event type as a JSON object.
-func (e EventType) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the event type. The error is a *[DecodeError].
-func (e *EventType) UnmarshalJSON(data []byte) error {
-	type fields EventType
-	return decode(data, (*fields)(e))
-}
-
 // A ListEventsResult is one page of a server's event types.
 type ListEventsResult struct {
 	Events []EventType `json:"events"`
 	Page
 }
 
-// AppendJSON appends the result as a JSON object.
-func (l *ListEventsResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ListEventsResult
-	return appendFields(dst, (*fields)(l))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (l ListEventsResult) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (l *ListEventsResult) UnmarshalJSON(data []byte) error {
-	type fields ListEventsResult
-	return decode(data, (*fields)(l))
-}
-
 // An EventOccurrence says that an event has happened: an element of a [PollEventsResult], the params
 // of notifications/events/event, or the body of a webhook. Its data come from the server's systems
 // and are not trusted.
+//
+//codec:message
 type EventOccurrence struct {
 	// EventID is stable: a client that gets two occurrences with one id drops the second.
 	EventID string `json:"eventId"`
@@ -90,21 +64,6 @@ type EventOccurrence struct {
 	Cursor *string `json:"cursor,omitzero"`
 	Meta   Meta    `json:"_meta,omitzero"`
 	Extra  Extra   `json:",embed"`
-}
-
-// AppendJSON appends the occurrence as a JSON object.
-func (e *EventOccurrence) AppendJSON(dst []byte) ([]byte, error) {
-	type fields EventOccurrence
-	return appendFields(dst, (*fields)(e))
-}
-
-// MarshalJSON returns the occurrence as a JSON object.
-func (e EventOccurrence) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the occurrence. The error is a *[DecodeError].
-func (e *EventOccurrence) UnmarshalJSON(data []byte) error {
-	type fields EventOccurrence
-	return decode(data, (*fields)(e))
 }
 
 // EventParams are the parameters of events/poll, events/stream, events/subscribe and
@@ -128,21 +87,6 @@ type EventParams struct {
 	Extra Extra           `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (e *EventParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields EventParams
-	return appendFields(dst, (*fields)(e))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (e EventParams) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (e *EventParams) UnmarshalJSON(data []byte) error {
-	type fields EventParams
-	return decode(data, (*fields)(e))
-}
-
 // An EventDelivery says where a server delivers occurrences to.
 type EventDelivery struct {
 	// Mode is webhook, or "".
@@ -153,18 +97,6 @@ type EventDelivery struct {
 	// events/unsubscribe.
 	Secret string `json:"secret,omitzero"`
 	Extra  Extra  `json:",embed"`
-}
-
-// MarshalJSON returns the delivery as a JSON object.
-func (e EventDelivery) MarshalJSON() ([]byte, error) {
-	type fields EventDelivery
-	return appendFields(nil, (*fields)(&e))
-}
-
-// UnmarshalJSON decodes the delivery. The error is a *[DecodeError].
-func (e *EventDelivery) UnmarshalJSON(data []byte) error {
-	type fields EventDelivery
-	return decode(data, (*fields)(e))
 }
 
 // A PollEventsResult is the result of events/poll.
@@ -182,21 +114,6 @@ type PollEventsResult struct {
 	ResultType ResultType `json:"resultType,omitzero"`
 	Meta       Meta       `json:"_meta,omitzero"`
 	Extra      Extra      `json:",embed"`
-}
-
-// AppendJSON appends the result as a JSON object.
-func (p *PollEventsResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields PollEventsResult
-	return appendFields(dst, (*fields)(p))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (p PollEventsResult) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (p *PollEventsResult) UnmarshalJSON(data []byte) error {
-	type fields PollEventsResult
-	return decode(data, (*fields)(p))
 }
 
 // A SubscribeEventsResult is the result of events/subscribe.
@@ -217,21 +134,6 @@ type SubscribeEventsResult struct {
 	Extra          Extra           `json:",embed"`
 }
 
-// AppendJSON appends the result as a JSON object.
-func (s *SubscribeEventsResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields SubscribeEventsResult
-	return appendFields(dst, (*fields)(s))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (s SubscribeEventsResult) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (s *SubscribeEventsResult) UnmarshalJSON(data []byte) error {
-	type fields SubscribeEventsResult
-	return decode(data, (*fields)(s))
-}
-
 // A DeliveryStatus describes the deliveries to a callback URL.
 type DeliveryStatus struct {
 	// Active is false if the server had suspended deliveries until this refresh.
@@ -248,18 +150,6 @@ type DeliveryStatus struct {
 	Extra        Extra `json:",embed"`
 }
 
-// MarshalJSON returns the status as a JSON object.
-func (d DeliveryStatus) MarshalJSON() ([]byte, error) {
-	type fields DeliveryStatus
-	return appendFields(nil, (*fields)(&d))
-}
-
-// UnmarshalJSON decodes the status. The error is a *[DecodeError].
-func (d *DeliveryStatus) UnmarshalJSON(data []byte) error {
-	type fields DeliveryStatus
-	return decode(data, (*fields)(d))
-}
-
 // EventStatusParams are the parameters of notifications/events/active, heartbeat, error and
 // terminated.
 type EventStatusParams struct {
@@ -271,19 +161,4 @@ type EventStatusParams struct {
 	Error *jsonrpc.Error `json:"error,omitzero"`
 	Meta  Meta           `json:"_meta,omitzero"`
 	Extra Extra          `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (e *EventStatusParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields EventStatusParams
-	return appendFields(dst, (*fields)(e))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (e EventStatusParams) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (e *EventStatusParams) UnmarshalJSON(data []byte) error {
-	type fields EventStatusParams
-	return decode(data, (*fields)(e))
 }

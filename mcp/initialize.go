@@ -15,21 +15,6 @@ type InitializeParams struct {
 	Extra           Extra              `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (i *InitializeParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields InitializeParams
-	return appendFields(dst, (*fields)(i))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (i InitializeParams) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (i *InitializeParams) UnmarshalJSON(data []byte) error {
-	type fields InitializeParams
-	return decode(data, (*fields)(i))
-}
-
 // An InitializeResult is the server's answer to initialize (until 2025-11-25).
 type InitializeResult struct {
 	// ProtocolVersion is the version of the session. A client that does not support it disconnects.
@@ -40,21 +25,6 @@ type InitializeResult struct {
 	Instructions string `json:"instructions,omitzero"`
 	Meta         Meta   `json:"_meta,omitzero"`
 	Extra        Extra  `json:",embed"`
-}
-
-// AppendJSON appends the result as a JSON object.
-func (i *InitializeResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields InitializeResult
-	return appendFields(dst, (*fields)(i))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (i InitializeResult) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (i *InitializeResult) UnmarshalJSON(data []byte) error {
-	type fields InitializeResult
-	return decode(data, (*fields)(i))
 }
 
 // A DiscoverResult describes a server (since 2026-07-28). The name and version of the server are in
@@ -68,21 +38,6 @@ type DiscoverResult struct {
 	ResultType ResultType `json:"resultType,omitzero"`
 	Meta       Meta       `json:"_meta,omitzero"`
 	Extra      Extra      `json:",embed"`
-}
-
-// AppendJSON appends the result as a JSON object.
-func (d *DiscoverResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields DiscoverResult
-	return appendFields(dst, (*fields)(d))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (d DiscoverResult) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (d *DiscoverResult) UnmarshalJSON(data []byte) error {
-	type fields DiscoverResult
-	return decode(data, (*fields)(d))
 }
 
 // An Implementation is the name and version of a client or server. It is not verified: do not base
@@ -101,18 +56,6 @@ type Implementation struct {
 	Extra Extra  `json:",embed"`
 }
 
-// MarshalJSON returns the implementation as a JSON object.
-func (i Implementation) MarshalJSON() ([]byte, error) {
-	type fields Implementation
-	return appendFields(nil, (*fields)(&i))
-}
-
-// UnmarshalJSON decodes the implementation. The error is a *[DecodeError].
-func (i *Implementation) UnmarshalJSON(data []byte) error {
-	type fields Implementation
-	return decode(data, (*fields)(i))
-}
-
 // An Icon is an image for a user interface (since 2025-11-25).
 type Icon struct {
 	// Src is an https or data URI. Programs that show icons must reject other schemes.
@@ -124,18 +67,6 @@ type Icon struct {
 	// Theme is the background that the icon is made for; "" means any.
 	Theme IconTheme `json:"theme,omitzero"`
 	Extra Extra     `json:",embed"`
-}
-
-// MarshalJSON returns the icon as a JSON object.
-func (i Icon) MarshalJSON() ([]byte, error) {
-	type fields Icon
-	return appendFields(nil, (*fields)(&i))
-}
-
-// UnmarshalJSON decodes the icon. The error is a *[DecodeError].
-func (i *Icon) UnmarshalJSON(data []byte) error {
-	type fields Icon
-	return decode(data, (*fields)(i))
 }
 
 // An IconTheme is the background that an icon is made for.
@@ -150,12 +81,6 @@ const (
 // An EmptyObject is a capability without settings.
 type EmptyObject struct {
 	Extra Extra `json:",embed"`
-}
-
-// MarshalJSON returns the object as a JSON object.
-func (e EmptyObject) MarshalJSON() ([]byte, error) {
-	type fields EmptyObject
-	return appendFields(nil, (*fields)(&e))
 }
 
 // UnmarshalJSON decodes the object. It also accepts true, which some clients send. The error is a
@@ -187,35 +112,11 @@ type ClientCapabilities struct {
 	Extra      Extra                      `json:",embed"`
 }
 
-// MarshalJSON returns the capabilities as a JSON object.
-func (c ClientCapabilities) MarshalJSON() ([]byte, error) {
-	type fields ClientCapabilities
-	return appendFields(nil, (*fields)(&c))
-}
-
-// UnmarshalJSON decodes the capabilities. The error is a *[DecodeError].
-func (c *ClientCapabilities) UnmarshalJSON(data []byte) error {
-	type fields ClientCapabilities
-	return decode(data, (*fields)(c))
-}
-
 // A RootsCapability means that a client answers roots/list.
 type RootsCapability struct {
 	// ListChanged: the client sends notifications of changes (until 2025-11-25).
 	ListChanged bool  `json:"listChanged,omitzero"`
 	Extra       Extra `json:",embed"`
-}
-
-// MarshalJSON returns the capability as a JSON object.
-func (r RootsCapability) MarshalJSON() ([]byte, error) {
-	type fields RootsCapability
-	return appendFields(nil, (*fields)(&r))
-}
-
-// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
-func (r *RootsCapability) UnmarshalJSON(data []byte) error {
-	type fields RootsCapability
-	return decode(data, (*fields)(r))
 }
 
 // A SamplingCapability means that a client answers sampling/createMessage.
@@ -227,18 +128,6 @@ type SamplingCapability struct {
 	Extra Extra        `json:",embed"`
 }
 
-// MarshalJSON returns the capability as a JSON object.
-func (s SamplingCapability) MarshalJSON() ([]byte, error) {
-	type fields SamplingCapability
-	return appendFields(nil, (*fields)(&s))
-}
-
-// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
-func (s *SamplingCapability) UnmarshalJSON(data []byte) error {
-	type fields SamplingCapability
-	return decode(data, (*fields)(s))
-}
-
 // An ElicitationCapability means that a client answers elicitation/create. Without any mode it
 // supports forms only.
 type ElicitationCapability struct {
@@ -247,18 +136,6 @@ type ElicitationCapability struct {
 	// URL: the client can send the user to a URL (since 2025-11-25).
 	URL   *EmptyObject `json:"url,omitzero"`
 	Extra Extra        `json:",embed"`
-}
-
-// MarshalJSON returns the capability as a JSON object.
-func (e ElicitationCapability) MarshalJSON() ([]byte, error) {
-	type fields ElicitationCapability
-	return appendFields(nil, (*fields)(&e))
-}
-
-// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
-func (e *ElicitationCapability) UnmarshalJSON(data []byte) error {
-	type fields ElicitationCapability
-	return decode(data, (*fields)(e))
 }
 
 // ServerCapabilities are the features that a server offers.
@@ -281,18 +158,6 @@ type ServerCapabilities struct {
 	Extra      Extra                      `json:",embed"`
 }
 
-// MarshalJSON returns the capabilities as a JSON object.
-func (s ServerCapabilities) MarshalJSON() ([]byte, error) {
-	type fields ServerCapabilities
-	return appendFields(nil, (*fields)(&s))
-}
-
-// UnmarshalJSON decodes the capabilities. The error is a *[DecodeError].
-func (s *ServerCapabilities) UnmarshalJSON(data []byte) error {
-	type fields ServerCapabilities
-	return decode(data, (*fields)(s))
-}
-
 // A LoggingCapability means that a server can send log messages.
 type LoggingCapability = EmptyObject
 
@@ -306,18 +171,6 @@ type PromptsCapability struct {
 	Extra       Extra `json:",embed"`
 }
 
-// MarshalJSON returns the capability as a JSON object.
-func (p PromptsCapability) MarshalJSON() ([]byte, error) {
-	type fields PromptsCapability
-	return appendFields(nil, (*fields)(&p))
-}
-
-// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
-func (p *PromptsCapability) UnmarshalJSON(data []byte) error {
-	type fields PromptsCapability
-	return decode(data, (*fields)(p))
-}
-
 // A ResourcesCapability means that a server offers resources.
 type ResourcesCapability struct {
 	// Subscribe: clients can subscribe to single resources.
@@ -327,33 +180,9 @@ type ResourcesCapability struct {
 	Extra       Extra `json:",embed"`
 }
 
-// MarshalJSON returns the capability as a JSON object.
-func (r ResourcesCapability) MarshalJSON() ([]byte, error) {
-	type fields ResourcesCapability
-	return appendFields(nil, (*fields)(&r))
-}
-
-// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
-func (r *ResourcesCapability) UnmarshalJSON(data []byte) error {
-	type fields ResourcesCapability
-	return decode(data, (*fields)(r))
-}
-
 // A ToolsCapability means that a server offers tools.
 type ToolsCapability struct {
 	// ListChanged: the server sends a notification when the list changes.
 	ListChanged bool  `json:"listChanged,omitzero"`
 	Extra       Extra `json:",embed"`
-}
-
-// MarshalJSON returns the capability as a JSON object.
-func (t ToolsCapability) MarshalJSON() ([]byte, error) {
-	type fields ToolsCapability
-	return appendFields(nil, (*fields)(&t))
-}
-
-// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
-func (t *ToolsCapability) UnmarshalJSON(data []byte) error {
-	type fields ToolsCapability
-	return decode(data, (*fields)(t))
 }

@@ -18,6 +18,13 @@ type InputRequest struct {
 	Params json.RawMessage `json:"params,omitzero"`
 }
 
+func (i *InputRequest) appendJSON(dst []byte) ([]byte, error) {
+	w := openObject(dst)
+	w.string("method", i.Method)
+	w.optionalRaw("params", i.Params)
+	return w.close(nil)
+}
+
 // An InputRequired is the error of a call that needs an answer of its caller, or that continues as a
 // task. It is not a failure: the protocol layer asks the question or creates the task, and runs the
 // call again. Middleware must return it unchanged.
@@ -99,34 +106,10 @@ type InputRequiredResult struct {
 func (i *InputRequiredResult) AppendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("resultType", string(ResultInputRequired))
-	if i.InputRequests != nil {
-		w.member("inputRequests", func(dst []byte) ([]byte, error) { return appendRequests(dst, i.InputRequests) })
-	}
+	w.optionalRequests("inputRequests", i.InputRequests)
 	w.optionalString("requestState", i.RequestState)
 	w.meta(i.Meta)
 	return w.close(i.Extra)
-}
-
-func appendRequests(dst []byte, requests map[string]InputRequest) ([]byte, error) {
-	w := openObject(dst)
-	for _, key := range slices.Sorted(maps.Keys(requests)) {
-		w.member(key, func(dst []byte) ([]byte, error) {
-			w := openObject(dst)
-			w.string("method", requests[key].Method)
-			w.optionalRaw("params", requests[key].Params)
-			return w.close(nil)
-		})
-	}
-	return w.close(nil)
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (i InputRequiredResult) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (i *InputRequiredResult) UnmarshalJSON(data []byte) error {
-	type fields InputRequiredResult
-	return decode(data, (*fields)(i))
 }
 
 // InputAnswers are the members of a repeated call, in addition to its own parameters (since

@@ -48,28 +48,6 @@ type ProgressParams struct {
 	Extra   Extra  `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (p *ProgressParams) AppendJSON(dst []byte) ([]byte, error) {
-	w := openObject(dst)
-	w.raw("progressToken", json.RawMessage(p.ProgressToken))
-	w.number("progress", p.Progress)
-	if p.Total != nil {
-		w.number("total", *p.Total)
-	}
-	w.optionalString("message", p.Message)
-	w.meta(p.Meta)
-	return w.close(p.Extra)
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (p ProgressParams) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (p *ProgressParams) UnmarshalJSON(data []byte) error {
-	type fields ProgressParams
-	return decode(data, (*fields)(p))
-}
-
 // CancelledParams are the parameters of notifications/cancelled: the sender no longer waits for the
 // answer to a request.
 type CancelledParams struct {
@@ -79,21 +57,6 @@ type CancelledParams struct {
 	Reason string `json:"reason,omitzero"`
 	Meta   Meta   `json:"_meta,omitzero"`
 	Extra  Extra  `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (c *CancelledParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields CancelledParams
-	return appendFields(dst, (*fields)(c))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (c CancelledParams) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (c *CancelledParams) UnmarshalJSON(data []byte) error {
-	type fields CancelledParams
-	return decode(data, (*fields)(c))
 }
 
 // A LoggingLevel is the severity of a log message, as in RFC 5424.
@@ -132,21 +95,6 @@ type SetLevelParams struct {
 	Extra Extra        `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (s *SetLevelParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields SetLevelParams
-	return appendFields(dst, (*fields)(s))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (s SetLevelParams) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (s *SetLevelParams) UnmarshalJSON(data []byte) error {
-	type fields SetLevelParams
-	return decode(data, (*fields)(s))
-}
-
 // LoggingMessageParams are the parameters of notifications/message: one log message.
 type LoggingMessageParams struct {
 	Level LoggingLevel `json:"level"`
@@ -156,29 +104,6 @@ type LoggingMessageParams struct {
 	Data  json.RawMessage `json:"data"`
 	Meta  Meta            `json:"_meta,omitzero"`
 	Extra Extra           `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (l *LoggingMessageParams) AppendJSON(dst []byte) ([]byte, error) {
-	w := openObject(dst)
-	w.string("level", string(l.Level))
-	w.optionalString("logger", l.Logger)
-	if l.Data == nil {
-		w.raw("data", json.RawMessage("null"))
-	} else {
-		w.raw("data", l.Data)
-	}
-	w.meta(l.Meta)
-	return w.close(l.Extra)
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (l LoggingMessageParams) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (l *LoggingMessageParams) UnmarshalJSON(data []byte) error {
-	type fields LoggingMessageParams
-	return decode(data, (*fields)(l))
 }
 
 // A SubscriptionFilter selects changes: those that a client subscribes to, or those that a server
@@ -196,18 +121,6 @@ type SubscriptionFilter struct {
 	Extra             Extra `json:",embed"`
 }
 
-// MarshalJSON returns the filter as a JSON object.
-func (s SubscriptionFilter) MarshalJSON() ([]byte, error) {
-	type fields SubscriptionFilter
-	return appendFields(nil, (*fields)(&s))
-}
-
-// UnmarshalJSON decodes the filter. The error is a *[DecodeError].
-func (s *SubscriptionFilter) UnmarshalJSON(data []byte) error {
-	type fields SubscriptionFilter
-	return decode(data, (*fields)(s))
-}
-
 // SubscriptionsListenParams are the parameters of subscriptions/listen and of
 // notifications/subscriptions/acknowledged (since 2026-07-28).
 type SubscriptionsListenParams struct {
@@ -215,21 +128,6 @@ type SubscriptionsListenParams struct {
 	Notifications SubscriptionFilter `json:"notifications"`
 	Meta          Meta               `json:"_meta,omitzero"`
 	Extra         Extra              `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (s *SubscriptionsListenParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields SubscriptionsListenParams
-	return appendFields(dst, (*fields)(s))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (s SubscriptionsListenParams) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (s *SubscriptionsListenParams) UnmarshalJSON(data []byte) error {
-	type fields SubscriptionsListenParams
-	return decode(data, (*fields)(s))
 }
 
 // ResourceParams are the parameters of resources/subscribe and resources/unsubscribe (until
@@ -240,19 +138,4 @@ type ResourceParams struct {
 	URI   string `json:"uri"`
 	Meta  Meta   `json:"_meta,omitzero"`
 	Extra Extra  `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (r *ResourceParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ResourceParams
-	return appendFields(dst, (*fields)(r))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (r ResourceParams) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (r *ResourceParams) UnmarshalJSON(data []byte) error {
-	type fields ResourceParams
-	return decode(data, (*fields)(r))
 }

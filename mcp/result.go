@@ -9,21 +9,6 @@ type PaginatedParams struct {
 	Extra  Extra   `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (p *PaginatedParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields PaginatedParams
-	return appendFields(dst, (*fields)(p))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (p PaginatedParams) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (p *PaginatedParams) UnmarshalJSON(data []byte) error {
-	type fields PaginatedParams
-	return decode(data, (*fields)(p))
-}
-
 // A Page has the members that the results of all list methods share.
 type Page struct {
 	// NextCursor is the cursor of the next page, or nil on the last page.
@@ -41,42 +26,12 @@ type EmptyParams struct {
 	Extra Extra `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (e *EmptyParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields EmptyParams
-	return appendFields(dst, (*fields)(e))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (e EmptyParams) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (e *EmptyParams) UnmarshalJSON(data []byte) error {
-	type fields EmptyParams
-	return decode(data, (*fields)(e))
-}
-
 // An EmptyResult is the result of ping, resources/subscribe and logging/setLevel, and of
 // subscriptions/listen when it ends.
 type EmptyResult struct {
 	ResultType ResultType `json:"resultType,omitzero"`
 	Meta       Meta       `json:"_meta,omitzero"`
 	Extra      Extra      `json:",embed"`
-}
-
-// AppendJSON appends the result as a JSON object.
-func (e *EmptyResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields EmptyResult
-	return appendFields(dst, (*fields)(e))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (e EmptyResult) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (e *EmptyResult) UnmarshalJSON(data []byte) error {
-	type fields EmptyResult
-	return decode(data, (*fields)(e))
 }
 
 // A ResultType says how a result is read (since 2026-07-28). Leave it empty when sending: the

@@ -29,21 +29,6 @@ type CreateMessageParams struct {
 	Extra      Extra       `json:",embed"`
 }
 
-// AppendJSON appends the parameters as a JSON object.
-func (c *CreateMessageParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields CreateMessageParams
-	return appendFields(dst, (*fields)(c))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (c CreateMessageParams) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (c *CreateMessageParams) UnmarshalJSON(data []byte) error {
-	type fields CreateMessageParams
-	return decode(data, (*fields)(c))
-}
-
 // A SamplingMessage is one message to or from a model.
 type SamplingMessage struct {
 	Role    Role            `json:"role"`
@@ -51,18 +36,6 @@ type SamplingMessage struct {
 	// Meta exists since 2025-11-25.
 	Meta  Meta  `json:"_meta,omitzero"`
 	Extra Extra `json:",embed"`
-}
-
-// MarshalJSON returns the message as a JSON object.
-func (s SamplingMessage) MarshalJSON() ([]byte, error) {
-	type fields SamplingMessage
-	return appendFields(nil, (*fields)(&s))
-}
-
-// UnmarshalJSON decodes the message. The error is a *[DecodeError].
-func (s *SamplingMessage) UnmarshalJSON(data []byte) error {
-	type fields SamplingMessage
-	return decode(data, (*fields)(s))
 }
 
 // IncludeContext says which context a client adds to the messages.
@@ -86,18 +59,6 @@ type ModelPreferences struct {
 	Extra                Extra       `json:",embed"`
 }
 
-// MarshalJSON returns the preferences as a JSON object.
-func (m ModelPreferences) MarshalJSON() ([]byte, error) {
-	type fields ModelPreferences
-	return appendFields(nil, (*fields)(&m))
-}
-
-// UnmarshalJSON decodes the preferences. The error is a *[DecodeError].
-func (m *ModelPreferences) UnmarshalJSON(data []byte) error {
-	type fields ModelPreferences
-	return decode(data, (*fields)(m))
-}
-
 // A ModelHint names a model or a family of models.
 type ModelHint struct {
 	// Name is a part of a model's name, such as "sonnet".
@@ -105,34 +66,10 @@ type ModelHint struct {
 	Extra Extra  `json:",embed"`
 }
 
-// MarshalJSON returns the hint as a JSON object.
-func (m ModelHint) MarshalJSON() ([]byte, error) {
-	type fields ModelHint
-	return appendFields(nil, (*fields)(&m))
-}
-
-// UnmarshalJSON decodes the hint. The error is a *[DecodeError].
-func (m *ModelHint) UnmarshalJSON(data []byte) error {
-	type fields ModelHint
-	return decode(data, (*fields)(m))
-}
-
 // A ToolChoice says whether the model uses tools (since 2025-11-25).
 type ToolChoice struct {
 	Mode  ToolChoiceMode `json:"mode,omitzero"`
 	Extra Extra          `json:",embed"`
-}
-
-// MarshalJSON returns the choice as a JSON object.
-func (t ToolChoice) MarshalJSON() ([]byte, error) {
-	type fields ToolChoice
-	return appendFields(nil, (*fields)(&t))
-}
-
-// UnmarshalJSON decodes the choice. The error is a *[DecodeError].
-func (t *ToolChoice) UnmarshalJSON(data []byte) error {
-	type fields ToolChoice
-	return decode(data, (*fields)(t))
 }
 
 // A ToolChoiceMode says whether the model uses tools.
@@ -154,21 +91,6 @@ type CreateMessageResult struct {
 	StopReason StopReason `json:"stopReason,omitzero"`
 	Meta       Meta       `json:"_meta,omitzero"`
 	Extra      Extra      `json:",embed"`
-}
-
-// AppendJSON appends the result as a JSON object.
-func (c *CreateMessageResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields CreateMessageResult
-	return appendFields(dst, (*fields)(c))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (c CreateMessageResult) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (c *CreateMessageResult) UnmarshalJSON(data []byte) error {
-	type fields CreateMessageResult
-	return decode(data, (*fields)(c))
 }
 
 // A StopReason says why a model stopped. Models may have other reasons than those below.
@@ -246,36 +168,9 @@ type Root struct {
 	Extra Extra `json:",embed"`
 }
 
-// MarshalJSON returns the root as a JSON object.
-func (r Root) MarshalJSON() ([]byte, error) {
-	type fields Root
-	return appendFields(nil, (*fields)(&r))
-}
-
-// UnmarshalJSON decodes the root. The error is a *[DecodeError].
-func (r *Root) UnmarshalJSON(data []byte) error {
-	type fields Root
-	return decode(data, (*fields)(r))
-}
-
 // A ListRootsResult is a client's answer to roots/list.
 type ListRootsResult struct {
 	Roots []Root `json:"roots"`
 	Meta  Meta   `json:"_meta,omitzero"`
 	Extra Extra  `json:",embed"`
-}
-
-// AppendJSON appends the result as a JSON object.
-func (l *ListRootsResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ListRootsResult
-	return appendFields(dst, (*fields)(l))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (l ListRootsResult) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (l *ListRootsResult) UnmarshalJSON(data []byte) error {
-	type fields ListRootsResult
-	return decode(data, (*fields)(l))
 }

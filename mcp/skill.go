@@ -36,18 +36,6 @@ type SkillsCapability struct {
 	Extra         Extra `json:",embed"`
 }
 
-// MarshalJSON returns the capability as a JSON object.
-func (s SkillsCapability) MarshalJSON() ([]byte, error) {
-	type fields SkillsCapability
-	return appendFields(nil, (*fields)(&s))
-}
-
-// UnmarshalJSON decodes the capability. The error is a *[DecodeError].
-func (s *SkillsCapability) UnmarshalJSON(data []byte) error {
-	type fields SkillsCapability
-	return decode(data, (*fields)(s))
-}
-
 // A Skill is an Agent Skill, as it is listed: a directory of resources with instructions for a model
 // in [SkillFile]. It is the answer to skills/get too.
 type Skill struct {
@@ -74,18 +62,6 @@ type SkillResource struct {
 	// Size is the length of the content in bytes.
 	Size  int64 `json:"size"`
 	Extra Extra `json:",embed"`
-}
-
-// MarshalJSON returns the file as a JSON object.
-func (s SkillResource) MarshalJSON() ([]byte, error) {
-	type fields SkillResource
-	return appendFields(nil, (*fields)(&s))
-}
-
-// UnmarshalJSON decodes the file. The error is a *[DecodeError].
-func (s *SkillResource) UnmarshalJSON(data []byte) error {
-	type fields SkillResource
-	return decode(data, (*fields)(s))
 }
 
 // Name returns the member name of the front matter, or "".
@@ -121,12 +97,7 @@ func (s *Skill) AppendJSON(dst []byte) ([]byte, error) {
 	if s.Dynamic {
 		w.string("resources", "dynamic")
 	} else {
-		w.member("resources", func(dst []byte) ([]byte, error) {
-			if s.Resources == nil {
-				return append(dst, "[]"...), nil
-			}
-			return appendFields(dst, s.Resources)
-		})
+		writeObjects(w, "resources", s.Resources, (*SkillResource).appendJSON)
 	}
 	w.meta(s.Meta)
 	return w.close(s.Extra)
@@ -166,42 +137,12 @@ type ListSkillsResult struct {
 	Page
 }
 
-// AppendJSON appends the result as a JSON object.
-func (l *ListSkillsResult) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ListSkillsResult
-	return appendFields(dst, (*fields)(l))
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (l ListSkillsResult) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the result. The error is a *[DecodeError].
-func (l *ListSkillsResult) UnmarshalJSON(data []byte) error {
-	type fields ListSkillsResult
-	return decode(data, (*fields)(l))
-}
-
 // GetSkillParams are the parameters of skills/get.
 type GetSkillParams struct {
 	// URI is the URI of the skill's SKILL.md.
 	URI   string `json:"uri"`
 	Meta  Meta   `json:"_meta,omitzero"`
 	Extra Extra  `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (g *GetSkillParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields GetSkillParams
-	return appendFields(dst, (*fields)(g))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (g GetSkillParams) MarshalJSON() ([]byte, error) { return g.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (g *GetSkillParams) UnmarshalJSON(data []byte) error {
-	type fields GetSkillParams
-	return decode(data, (*fields)(g))
 }
 
 // A GetSkillResult has one skill.
@@ -212,19 +153,6 @@ type GetSkillResult struct {
 	Meta       Meta       `json:"_meta,omitzero"`
 	Extra      Extra      `json:",embed"`
 }
-
-// AppendJSON appends the result as a JSON object.
-func (g *GetSkillResult) AppendJSON(dst []byte) ([]byte, error) {
-	w := openObject(dst)
-	w.member("skill", g.Skill.AppendJSON)
-	w.cacheHint(g.CacheHint)
-	w.optionalString("resultType", string(g.ResultType))
-	w.meta(g.Meta)
-	return w.close(g.Extra)
-}
-
-// MarshalJSON returns the result as a JSON object.
-func (g GetSkillResult) MarshalJSON() ([]byte, error) { return g.AppendJSON(nil) }
 
 // UnmarshalJSON decodes the result. The error is a *[DecodeError].
 func (g *GetSkillResult) UnmarshalJSON(data []byte) error {
@@ -247,21 +175,6 @@ type ReadDirectoryParams struct {
 	Cursor *string `json:"cursor,omitzero"`
 	Meta   Meta    `json:"_meta,omitzero"`
 	Extra  Extra   `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (r *ReadDirectoryParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields ReadDirectoryParams
-	return appendFields(dst, (*fields)(r))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (r ReadDirectoryParams) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (r *ReadDirectoryParams) UnmarshalJSON(data []byte) error {
-	type fields ReadDirectoryParams
-	return decode(data, (*fields)(r))
 }
 
 // A SkillError says why a skill is not valid.

@@ -63,6 +63,8 @@ func (s TaskStatus) Ended() bool {
 
 // A Task is a call that a server continues in the background: the result of the call itself, with the
 // type [ResultTask], the result of tasks/get, and the parameters of notifications/tasks. SEP-2663.
+//
+//codec:message
 type Task struct {
 	// TaskID identifies the task. It is secret: a server may accept it as an authorization.
 	TaskID string     `json:"taskId"`
@@ -90,21 +92,6 @@ type Task struct {
 	Extra      Extra           `json:",embed"`
 }
 
-// AppendJSON appends the task as a JSON object.
-func (t *Task) AppendJSON(dst []byte) ([]byte, error) {
-	type fields Task
-	return appendFields(dst, (*fields)(t))
-}
-
-// MarshalJSON returns the task as a JSON object.
-func (t Task) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the task. The error is a *[DecodeError].
-func (t *Task) UnmarshalJSON(data []byte) error {
-	type fields Task
-	return decode(data, (*fields)(t))
-}
-
 // TaskParams are the parameters of tasks/get and tasks/cancel, and of tasks/update with its answers.
 type TaskParams struct {
 	TaskID string `json:"taskId"`
@@ -113,21 +100,6 @@ type TaskParams struct {
 	InputResponses map[string]json.RawMessage `json:"inputResponses,omitzero"`
 	Meta           Meta                       `json:"_meta,omitzero"`
 	Extra          Extra                      `json:",embed"`
-}
-
-// AppendJSON appends the parameters as a JSON object.
-func (t *TaskParams) AppendJSON(dst []byte) ([]byte, error) {
-	type fields TaskParams
-	return appendFields(dst, (*fields)(t))
-}
-
-// MarshalJSON returns the parameters as a JSON object.
-func (t TaskParams) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
-
-// UnmarshalJSON decodes the parameters. The error is a *[DecodeError].
-func (t *TaskParams) UnmarshalJSON(data []byte) error {
-	type fields TaskParams
-	return decode(data, (*fields)(t))
 }
 
 // HasExtension reports whether the client has declared an extension, such as [ExtensionTasks].

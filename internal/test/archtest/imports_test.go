@@ -20,6 +20,7 @@ const importPolicy = `
 # L0: knows nothing but the standard library.
 internal/test/archtest:
 internal/atomicfile:
+internal/codecgen:
 internal/backoff:
 internal/bufpool:
 internal/jsonscan:
