@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"path"
@@ -12,105 +13,33 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/invopop/jsonschema"
-	orderedmap "github.com/pb33f/ordered-map/v2"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A document is the written schema of a type: types that occur once are described in place,
-// the others in $defs.
+// A document is the written schema of a type: types that occur once are described in place, the others
+// in $defs.
 type document struct {
-	defs  map[string]*jsonschema.Schema
-	types []reflect.Type
-	root  *jsonschema.Schema
-	self  string            // the number of the root's type
-	names map[string]string // of the definitions, by number
-	order []string          // the numbers of the definitions, in order of appearance
-	uses  map[string]int
-	loops map[string]bool // types that contain themselves
-	err   error
+	*reflection
+	root *jsonschema.Schema
+	self *definition // of the root's type; nil if it has none
+	err  error
 }
 
 func newDocument(r *reflection, root *jsonschema.Schema) *document {
-	d := &document{
-		defs: r.defs, types: r.types, root: root,
-		names: map[string]string{}, uses: map[string]int{}, loops: map[string]bool{},
+	d := &document{reflection: r, root: root, self: r.referred(root)}
+	if d.self != nil {
+		d.root = merged(root, d.self)
 	}
-	if number, ok := d.referred(root); ok {
-		d.self, d.root = number, d.merged(root)
-	}
-	d.count(d.root, []string{d.self})
-	var named []reflect.Type
-	for _, number := range d.order {
-		named = append(named, d.typeOf(number))
-	}
-	for i, name := range uniqueNames(named) {
-		d.names[d.order[i]] = name
-	}
+	d.nameDefinitions()
 	return d
 }
 
-// referred returns the number of the type that s refers to. A reference in a schema of a
-// SchemaProvider may have another target.
-func (d *document) referred(s *jsonschema.Schema) (string, bool) {
-	number, ok := referred(s)
-	return number, ok && d.defs[number] != nil
-}
-
-func (d *document) typeOf(number string) reflect.Type {
-	n, _ := strconv.Atoi(number)
-	return d.types[n]
-}
-
-// count counts the uses of each type and finds types that contain themselves.
-func (d *document) count(s *jsonschema.Schema, open []string) {
-	if number, ok := d.referred(s); ok {
-		d.uses[number]++
-		if slices.Contains(open, number) {
-			d.loops[number] = true
-		} else if d.uses[number] == 1 {
-			d.count(d.defs[number], append(open, number))
-		}
-		shared := d.uses[number] > 1 && d.typeOf(number).Kind() == reflect.Struct
-		if number != d.self && (shared || d.loops[number]) && !slices.Contains(d.order, number) {
-			d.order = append(d.order, number)
-		}
-		return
-	}
-	var buf [keywordCount]keyword
-	for _, k := range subschemas(buf[:], s) {
-		switch value := k.value.(type) {
-		case *jsonschema.Schema:
-			d.count(value, open)
-		case []*jsonschema.Schema:
-			for _, part := range value {
-				d.count(part, open)
-			}
-		case properties:
-			for pair := value.Oldest(); pair != nil; pair = pair.Next() {
-				d.count(pair.Value, open)
-			}
-		case map[string]*jsonschema.Schema:
-			for _, name := range sortedNames(value) {
-				d.count(value[name], open)
-			}
-		}
-	}
-}
-
-// merged returns the schema that s refers to, with the annotations of s.
-func (d *document) merged(s *jsonschema.Schema) *jsonschema.Schema {
-	number, ok := d.referred(s)
-	if !ok {
-		return s
-	}
-	body := clone(d.defs[number])
-	if s.Title != "" {
-		body.Title = s.Title
-	}
-	if s.Description != "" {
-		body.Description = s.Description
-	}
+// merged returns the schema of a definition with the annotations of s, which refers to it.
+func merged(s *jsonschema.Schema, def *definition) *jsonschema.Schema {
+	body := clone(def.schema)
+	body.Title = cmp.Or(s.Title, body.Title)
+	body.Description = cmp.Or(s.Description, body.Description)
 	if s.Default != nil {
 		body.Default = s.Default
 	}
@@ -141,30 +70,25 @@ func shortName(t reflect.Type) string {
 	return name.String()
 }
 
-// uniqueNames returns a different name for each type: the name of the type, with the package in
+// nameDefinitions gives each shared definition a different name: that of its type, with the package in
 // front if types of several packages have the name, and with a number at the end if needed.
-func uniqueNames(types []reflect.Type) []string {
-	names := make([]string, len(types))
-	for i, t := range types {
-		names[i] = shortName(t)
-	}
+func (d *document) nameDefinitions() {
 	counts := map[string]int{}
-	for _, name := range names {
-		counts[name]++
-	}
-	for i, t := range types {
-		if counts[names[i]] > 1 && t.PkgPath() != "" {
-			names[i] = path.Base(t.PkgPath()) + "." + names[i]
-		}
+	for _, def := range d.shared {
+		counts[shortName(def.typ)]++
 	}
 	taken := map[string]bool{}
-	for i, name := range names {
-		for n := 2; taken[names[i]]; n++ {
-			names[i] = name + strconv.Itoa(n)
+	for _, def := range d.shared {
+		name := shortName(def.typ)
+		if counts[name] > 1 && def.typ.PkgPath() != "" {
+			name = path.Base(def.typ.PkgPath()) + "." + name
 		}
-		taken[names[i]] = true
+		def.name = name
+		for n := 2; taken[def.name]; n++ {
+			def.name = name + strconv.Itoa(n)
+		}
+		taken[def.name] = true
 	}
-	return names
 }
 
 // A keyword is a keyword of a schema with its value: a Go value of a JSON type, or schemas.
@@ -177,7 +101,8 @@ type keyword struct {
 // length 0.
 type anyValue struct{ any }
 
-type properties = *orderedmap.OrderedMap[string, *jsonschema.Schema]
+// properties are the properties of a schema. Their Go type differs between v0.13 and v0.14 of the library.
+type properties struct{ of *jsonschema.Schema }
 
 // keywordCount is large enough for all keywords of jsonschema.Schema and a few x-keywords.
 const keywordCount = 56
@@ -196,6 +121,10 @@ func keywords(buf []keyword, s *jsonschema.Schema) []keyword {
 			values = append(slices.Clip(values), json.RawMessage("null"))
 		}
 	}
+	var members properties
+	if s.Properties != nil && (s.Properties.Len() > 0 || s.Type == "object") {
+		members.of = s
+	}
 	list := append(buf[:0],
 		keyword{"$anchor", s.Anchor}, keyword{"$ref", s.Ref}, keyword{"$dynamicRef", s.DynamicRef},
 		keyword{"$comment", s.Comments}, keyword{"title", s.Title}, keyword{"type", types},
@@ -210,34 +139,19 @@ func keywords(buf []keyword, s *jsonschema.Schema) []keyword {
 		keyword{"multipleOf", s.MultipleOf}, keyword{"minItems", s.MinItems}, keyword{"maxItems", s.MaxItems},
 		keyword{"uniqueItems", s.UniqueItems}, keyword{"minContains", s.MinContains}, keyword{"maxContains", s.MaxContains},
 		keyword{"minProperties", s.MinProperties}, keyword{"maxProperties", s.MaxProperties},
-	)
-	list = append(list, subschemas(buf[len(list):], s)...)
-	for _, name := range sortedNames(s.Extras) {
-		if name != ownSchema && name != nullable {
-			list = append(list, keyword{name, present(s.Extras[name])})
-		}
-	}
-	return withoutEmpty(list)
-}
-
-// subschemas lists the keywords with subschemas, and those that are written between them.
-func subschemas(buf []keyword, s *jsonschema.Schema) []keyword {
-	properties := s.Properties
-	if properties != nil && properties.Len() == 0 && s.Type != "object" {
-		properties = nil
-	}
-	return withoutEmpty(append(buf[:0],
 		keyword{"contentSchema", s.ContentSchema}, keyword{"prefixItems", s.PrefixItems}, keyword{"items", s.Items},
-		keyword{"contains", s.Contains}, keyword{"properties", properties},
+		keyword{"contains", s.Contains}, keyword{"properties", members},
 		keyword{"patternProperties", s.PatternProperties}, keyword{"required", s.Required},
 		keyword{"dependentRequired", s.DependentRequired}, keyword{"additionalProperties", s.AdditionalProperties},
 		keyword{"propertyNames", s.PropertyNames}, keyword{"allOf", s.AllOf}, keyword{"anyOf", s.AnyOf},
 		keyword{"oneOf", s.OneOf}, keyword{"not", s.Not}, keyword{"if", s.If}, keyword{"then", s.Then},
 		keyword{"else", s.Else}, keyword{"dependentSchemas", s.DependentSchemas},
-	))
-}
-
-func withoutEmpty(list []keyword) []keyword {
+	)
+	for _, name := range sortedNames(s.Extras) {
+		if name != ownSchema && name != nullable {
+			list = append(list, keyword{name, present(s.Extras[name])})
+		}
+	}
 	return slices.DeleteFunc(list, func(k keyword) bool {
 		v := reflect.ValueOf(k.value)
 		return !v.IsValid() || v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
@@ -262,10 +176,10 @@ func sortedNames[V any](m map[string]V) []string {
 // encode returns the text of the document.
 func (d *document) encode() (json.RawMessage, error) {
 	raw := d.append(make([]byte, 0, 256), d.root)
-	if len(d.order) > 0 && d.err == nil {
-		defs := make([]keyword, len(d.order))
-		for i, number := range d.order {
-			defs[i] = keyword{d.names[number], d.defs[number]}
+	if len(d.shared) > 0 && d.err == nil {
+		defs := make([]keyword, len(d.shared))
+		for i, def := range d.shared {
+			defs[i] = keyword{def.name, def.schema}
 		}
 		raw, d.err = jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "$defs", Value: d.appendMembers(nil, defs)})
 	}
@@ -278,14 +192,12 @@ func (d *document) encode() (json.RawMessage, error) {
 // append appends a schema. A reference to a type becomes a reference to its definition, or the schema
 // of the type if that is described in place.
 func (d *document) append(dst []byte, s *jsonschema.Schema) []byte {
-	number, ok := d.referred(s)
-	if !ok {
-		return d.appendObject(dst, s)
-	}
-	name := d.names[number]
+	def := d.referred(s)
 	switch {
-	case name == "" && number != d.self:
-		return d.append(dst, d.merged(s))
+	case def == nil:
+		return d.appendObject(dst, s)
+	case def.name == "" && def != d.self:
+		return d.append(dst, merged(s, def))
 	case s.Extras[nullable] != nil:
 		site := clone(s)
 		site.Ref = ""
@@ -294,8 +206,8 @@ func (d *document) append(dst []byte, s *jsonschema.Schema) []byte {
 	}
 	site := *s
 	site.Ref = "#"
-	if name != "" {
-		site.Ref = "#/$defs/" + name
+	if def.name != "" {
+		site.Ref = referencePrefix + def.name
 	}
 	return d.appendObject(dst, &site)
 }
@@ -332,7 +244,7 @@ func (d *document) appendValue(dst []byte, value any) []byte {
 		return appendList(dst, value, d.append)
 	case properties:
 		dst = append(dst, '{')
-		for pair := value.Oldest(); pair != nil; pair = pair.Next() {
+		for pair := value.of.Properties.Oldest(); pair != nil; pair = pair.Next() {
 			dst = d.appendMember(dst, pair.Key, pair.Value)
 		}
 		return append(dst, '}')

@@ -25,15 +25,14 @@ type field struct {
 	required    bool
 	orNull      bool // may be null
 	stringified bool // a number that is encoded as a string
-	shadows     bool // a field of an embedded struct has the same name
-	untagged    bool // the jsonschema tag is a description, in which the library would read keywords
 	description string
 	tag         []tagItem
+	extras      string // the tag jsonschema_extras
 }
 
-// structInfo returns the fields of a struct type by the rules of github.com/go-json-experiment/json:
+// newStructInfo returns the fields of a struct type by the rules of github.com/go-json-experiment/json:
 // breadth first through embedded structs, where the shallowest field of a name wins.
-func (in *inspector) structInfo(root reflect.Type, path string) (*structInfo, error) {
+func newStructInfo(root reflect.Type, path string, output bool) (*structInfo, error) {
 	type embedded struct {
 		typ     reflect.Type
 		index   []int
@@ -53,11 +52,14 @@ func (in *inspector) structInfo(root reflect.Type, path string) (*structInfo, er
 			if err != nil {
 				return nil, err
 			}
+			if f == nil {
+				continue
+			}
+			applyMethods(f, sf.Name, level.typ)
 			switch {
-			case f == nil:
 			case !embeds:
-				f.index, f.orNull = index, in.output && f.orNull
-				f.required = f.required && !(in.output && level.pointer)
+				f.index, f.orNull = index, output && f.orNull
+				f.required = f.required && !(output && level.pointer)
 				info.fields = append(info.fields, *f)
 			case deref(f.typ).Kind() == reflect.Struct:
 				if t := deref(f.typ); !seen[t] {
@@ -96,7 +98,6 @@ func dominant(all []field) []field {
 			n++
 		}
 		if n == 1 || len(all[0].index) != len(all[1].index) || all[0].named != all[1].named {
-			all[0].shadows = n > 1
 			kept = append(kept, all[0])
 		}
 		all = all[n:]
@@ -135,7 +136,7 @@ func parseField(sf reflect.StructField, path string) (f *field, embeds bool, err
 		return nil, false, &TypeError{Path: path, Reason: "the json option string is for numbers, not for " + sf.Type.String()}
 	}
 	text, items, err := parseTag(sf.Tag.Get("jsonschema"), path)
-	f.tag, f.untagged = items, text != ""
+	f.tag, f.extras = items, sf.Tag.Get("jsonschema_extras")
 	f.description = cmp.Or(text, sf.Tag.Get("jsonschema_description"), sf.Tag.Get("description"))
 	for _, item := range f.tag {
 		switch item.keyword {
@@ -163,4 +164,17 @@ func splitName(tag string) (name, options string) {
 func isNumber(t reflect.Type) bool {
 	kind := deref(t).Kind()
 	return kind >= reflect.Int && kind <= reflect.Float64 // integers, unsigned integers and floats
+}
+
+// applyMethods applies the methods of a struct that describe its fields, as the library does.
+func applyMethods(f *field, goName string, of reflect.Type) {
+	zero := reflect.Zero(of).Interface()
+	if docs, ok := zero.(interface{ GetFieldDocString(string) string }); ok {
+		f.description = cmp.Or(f.description, docs.GetFieldDocString(goName))
+	}
+	if aliases, ok := zero.(interface{ JSONSchemaProperty(string) any }); ok {
+		if alias := aliases.JSONSchemaProperty(f.name); alias != nil {
+			f.typ = reflect.TypeOf(alias)
+		}
+	}
 }

@@ -108,7 +108,7 @@ func expectedBy(t reflect.Type, err error) string {
 	if t == reflect.TypeFor[time.Time]() {
 		return "a date-time as in RFC 3339, such as 2026-01-31T09:30:00Z"
 	}
-	if s := primitiveSchema(t); s != nil && s.ContentEncoding == "base64" {
+	if s, _ := primitiveSchema(t); s != nil && s.ContentEncoding == "base64" {
 		if t.Kind() == reflect.Array {
 			return fmt.Sprintf("%s in base64 with padding (RFC 4648, section 4)", plural(t.Len(), "byte"))
 		}

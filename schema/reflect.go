@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -68,28 +69,23 @@ func ForType(t reflect.Type) (json.RawMessage, error) { return forType(t, false)
 func ForOutput(t reflect.Type) (json.RawMessage, error) { return forType(t, true) }
 
 func forType(t reflect.Type, output bool) (raw json.RawMessage, err error) {
-	// The reflection library and methods of the types panic on types that they cannot handle.
+	// The library has no errors: it panics, as methods of the types may. A reflection panics with a
+	// TypeError, since the library is between it and this function.
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case *TypeError:
+			raw, err = nil, p
+		default:
 			raw, err = nil, &TypeError{Path: fmt.Sprint(t), Reason: fmt.Sprintf("reflecting panicked: %v", p)}
 		}
 	}()
 	if t == nil {
 		return nil, &TypeError{Path: "nil", Reason: "expected a type"}
 	}
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	in := inspector{output: output, structs: map[reflect.Type]*structInfo{}, seen: map[reflect.Type]bool{}}
-	if err := in.inspect(t, typePath(t)); err != nil {
-		return nil, err
-	}
-	r := newReflection(in.structs)
-	root, err := r.schema(t)
-	if err != nil {
-		return nil, err
-	}
-	return newDocument(r, root).encode()
+	r := &reflection{output: output, root: deref(t), numbers: map[reflect.Type]int{}}
+	r.library = jsonschema.Reflector{Anonymous: true, Namer: r.number, Mapper: r.describe}
+	return newDocument(r, r.schema(r.root, typePath(r.root))).encode()
 }
 
 // TypeError reports a Go type that has no JSON Schema.
@@ -103,165 +99,212 @@ func (e *TypeError) Error() string {
 	return "schema: " + e.Path + ": " + e.Reason
 }
 
-// A reflection makes the schemas of one type and of the types that it contains. The library
-// invopop/jsonschema describes each named type once, under a number. The complete methods correct what
-// the library does not know about encoding and tags.
+// A reflection makes the schemas of one type and of the types that it contains, in one walk. Its method
+// describe is the Mapper of the library invopop/jsonschema. The library itself describes booleans,
+// strings, numbers and types with its methods JSONSchema and JSONSchemaAlias. Its other hooks cannot
+// describe the rest, neither in v0.13 nor in v0.14: the library flattens embedded structs without the
+// rules of the JSON library, reads keywords in descriptions, ignores keywords that do not fit, and
+// passes no path to a hook, which errors need.
 type reflection struct {
-	structs   map[reflect.Type]*structInfo
-	reflector jsonschema.Reflector
-	numbers   map[reflect.Type]int
-	types     []reflect.Type // by number
-	defs      map[string]*jsonschema.Schema
-	completed map[string]bool
+	output      bool // the schema describes encoded values
+	root        reflect.Type
+	library     jsonschema.Reflector
+	path        string // of the type that is described, for messages
+	numbers     map[reflect.Type]int
+	definitions []*definition // by number
+	shared      []*definition // those in $defs, in order of appearance
 }
 
-func newReflection(structs map[reflect.Type]*structInfo) *reflection {
-	r := &reflection{
-		structs:   structs,
-		numbers:   map[reflect.Type]int{},
-		defs:      map[string]*jsonschema.Schema{},
-		completed: map[string]bool{},
-	}
-	r.reflector = jsonschema.Reflector{Anonymous: true, Namer: r.number, Mapper: primitiveSchema}
-	return r
+// A definition is the schema of a named type. Where it is written, in place or in $defs, is known only
+// at the end of the walk, and so is its name there.
+type definition struct {
+	typ      reflect.Type
+	schema   *jsonschema.Schema // nil before the type is described
+	isOpen   bool               // the type is being described; it may contain itself
+	isUsed   bool
+	isShared bool   // in $defs, or the root
+	name     string // in $defs
 }
 
-// number returns the name of a type for the library. It is not the name of the type, since types of
-// several packages and functions can have the same name.
+// number is the Namer of the library. It is not the name of the type, since types of several packages
+// and functions can have the same name.
 func (r *reflection) number(t reflect.Type) string {
 	if t.Name() == "" {
 		return ""
 	}
 	n, ok := r.numbers[t]
 	if !ok {
-		n = len(r.types)
+		n = len(r.definitions)
 		r.numbers[t] = n
-		r.types = append(r.types, t)
+		r.definitions = append(r.definitions, &definition{typ: t})
 	}
 	return strconv.Itoa(n)
 }
 
-// referred returns the number of the type that s refers to.
-func referred(s *jsonschema.Schema) (string, bool) {
-	return strings.CutPrefix(s.Ref, "#/$defs/")
-}
+const referencePrefix = "#/$defs/"
 
-// schema returns the schema of t. It adds the schemas to which that refers to r.defs.
-func (r *reflection) schema(t reflect.Type) (*jsonschema.Schema, error) {
-	s := r.reflector.ReflectFromType(t)
-	for number, def := range s.Definitions {
-		if _, ok := r.defs[number]; !ok {
-			r.defs[number] = def
-		}
+// referred returns the definition that s refers to, or nil. A reference in a schema of a SchemaProvider
+// may have another target.
+func (r *reflection) referred(s *jsonschema.Schema) *definition {
+	number, ok := strings.CutPrefix(s.Ref, referencePrefix)
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 0 || n >= len(r.definitions) {
+		return nil
 	}
-	s.Definitions, s.Version = nil, ""
-	return r.complete(s, t)
-}
-
-// complete corrects s, the schema of t, and returns s or its replacement.
-func (r *reflection) complete(s *jsonschema.Schema, t reflect.Type) (*jsonschema.Schema, error) {
-	t = deref(t)
-	if describesItself(t) {
-		return s, nil
-	}
-	number, ok := referred(s)
-	if !ok {
-		return s, r.completeBody(s, t)
-	}
-	def := r.defs[number]
-	if !r.completed[number] {
-		r.completed[number] = true
-		if err := r.completeBody(def, t); err != nil {
-			return nil, err
-		}
-	}
-	if t.Kind() == reflect.Struct {
-		return s, nil
-	}
-	// Only structs get a definition. The tags of a field may change the copy.
-	return clone(def), nil
-}
-
-func (r *reflection) completeBody(s *jsonschema.Schema, t reflect.Type) (err error) {
-	switch t.Kind() {
-	case reflect.Struct:
-		return r.completeStruct(s, r.structs[t])
-	case reflect.Slice, reflect.Array:
-		s.Items, err = r.complete(s.Items, t.Elem())
-		return err
-	case reflect.Map:
-		s.AdditionalProperties, s.PatternProperties = nil, nil
-		elem, err := r.schema(t.Elem())
-		if err != nil {
-			return err
-		}
-		if pattern := keyPattern(t.Key()); pattern != "" {
-			s.PatternProperties = map[string]*jsonschema.Schema{pattern: elem}
-			s.AdditionalProperties = jsonschema.FalseSchema
-		} else {
-			s.AdditionalProperties = elem
-		}
+	if def := r.definitions[n]; def.schema != nil || def.isOpen {
+		return def
 	}
 	return nil
 }
 
-func (r *reflection) completeStruct(s *jsonschema.Schema, info *structInfo) error {
-	reflected := s.Properties
-	if !isInOrder(s, info) {
-		s.Properties = jsonschema.NewProperties()
+func (r *reflection) fail(reason string) {
+	panic(&TypeError{Path: r.path, Reason: reason})
+}
+
+// schema returns a new schema of the type at a path, which the tags of a field may change.
+func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
+	outer := r.path
+	r.path = path
+	t = deref(t)
+	var s *jsonschema.Schema
+	if !t.Implements(reflect.TypeFor[interface{ JSONSchemaAlias() any }]()) {
+		s = r.describe(t)
 	}
-	s.Required = s.Required[:0]
-	s.OneOf, s.AnyOf = nil, nil // from descriptions in which the library reads keywords
+	if s == nil {
+		s = r.library.ReflectFromType(t)
+	}
+	r.path = outer
+	for number, def := range s.Definitions { // of a type with the method JSONSchema
+		n, _ := strconv.Atoi(number)
+		r.definitions[n].schema = def
+	}
+	s.Definitions, s.Version = nil, ""
+	def := r.referred(s)
+	if def == nil {
+		return s
+	}
+	isRepeated := def.isUsed && def.typ.Kind() == reflect.Struct
+	if (isRepeated || def.isOpen) && !def.isShared {
+		def.isShared = true
+		if def.typ != r.root || def.typ.Kind() != reflect.Struct {
+			r.shared = append(r.shared, def)
+		}
+	}
+	def.isUsed = true
+	return s
+}
+
+// describe is the Mapper of the library. It returns nil for types that the library describes.
+func (r *reflection) describe(t reflect.Type) *jsonschema.Schema {
+	if t == reflect.TypeFor[url.URL]() {
+		r.fail("url.URL has no JSON form of its own: use a string with format=uri")
+	}
+	s, err := primitiveSchema(t)
+	if err != nil {
+		r.fail(err.Error())
+	}
+	if s != nil {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Interface:
+		if t.NumMethod() > 0 && !r.output {
+			r.fail("nothing can be read into " + t.String() + ", an interface with methods")
+		}
+		return &jsonschema.Schema{}
+	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64, reflect.Int, reflect.Int64:
+		return nil
+	}
+	if t.Implements(reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }]()) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:
+		return r.composite(t)
+	}
+	r.fail("the type " + t.String() + " has no JSON form")
+	return nil
+}
+
+// composite describes a struct, list or map.
+func (r *reflection) composite(t reflect.Type) *jsonschema.Schema {
+	number := r.number(t)
+	if number == "" {
+		return r.body(t)
+	}
+	def := r.definitions[r.numbers[t]]
+	isStruct := t.Kind() == reflect.Struct
+	if !def.isOpen && (def.schema == nil || !isStruct) {
+		def.isOpen = true
+		body := r.body(t)
+		def.isOpen = false
+		def.schema = body
+		if !isStruct { // only structs, and types that contain themselves, have a definition
+			return clone(body)
+		}
+	}
+	return &jsonschema.Schema{Ref: referencePrefix + number}
+}
+
+// body describes a struct, list or map in place.
+func (r *reflection) body(t reflect.Type) *jsonschema.Schema {
+	s := r.membersOf(t)
+	if extender, ok := reflect.Zero(t).Interface().(interface{ JSONSchemaExtend(*jsonschema.Schema) }); ok {
+		extender.JSONSchemaExtend(s)
+	}
+	return s
+}
+
+func (r *reflection) membersOf(t reflect.Type) *jsonschema.Schema {
+	switch t.Kind() {
+	case reflect.Struct:
+		return r.structSchema(t)
+	case reflect.Map:
+		pattern := keyPattern(t.Key())
+		if pattern == "" && t.Key().Kind() != reflect.String && !hasText(t.Key()) {
+			r.fail("keys of a JSON object are strings, integers or types with text methods, not " + t.Key().String())
+		}
+		s := &jsonschema.Schema{Type: "object", AdditionalProperties: r.schema(t.Elem(), r.path+"[]")}
+		if pattern != "" {
+			s.PatternProperties = map[string]*jsonschema.Schema{pattern: s.AdditionalProperties}
+			s.AdditionalProperties = jsonschema.FalseSchema
+		}
+		return s
+	}
+	s := &jsonschema.Schema{Type: "array", Items: r.schema(t.Elem(), r.path+"[]")}
+	if t.Kind() == reflect.Array {
+		length := uint64(t.Len())
+		s.MinItems, s.MaxItems = &length, &length
+	}
+	return s
+}
+
+func (r *reflection) structSchema(t reflect.Type) *jsonschema.Schema {
+	info, err := newStructInfo(t, r.path, r.output)
+	if err != nil {
+		panic(err)
+	}
+	// Arguments without members are not decoded.
+	if reason := refusal(t); reason != "" && (r.output || t != r.root || !isMemberless(t)) {
+		r.fail(reason)
+	}
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	for i := range info.fields {
 		f := &info.fields[i]
-		var property *jsonschema.Schema
-		var err error
-		if known, ok := reflected.Get(f.name); ok && !f.shadows && !f.untagged {
-			property, err = r.complete(untagged(known), f.typ)
-		} else {
-			property, err = r.schema(f.typ)
+		property := r.schema(f.typ, f.path)
+		if err := applyTags(property, f); err != nil {
+			panic(err)
 		}
-		if err == nil {
-			err = applyTag(property, f)
-		}
-		if err == nil && f.orNull {
+		if f.orNull {
 			setExtra(property, nullable, true)
-		}
-		if err != nil {
-			return err
 		}
 		s.Properties.Set(f.name, property)
 		if f.required {
 			s.Required = append(s.Required, f.name)
 		}
 	}
-	if info.others == nil {
-		return nil
-	}
-	others, err := r.schema(info.others)
-	s.AdditionalProperties = others
-	return err
-}
-
-// isInOrder reports whether the reflected properties are the fields, in their order.
-func isInOrder(s *jsonschema.Schema, info *structInfo) bool {
-	if s.Properties.Len() != len(info.fields) {
-		return false
-	}
-	pair := s.Properties.Oldest()
-	for i := range info.fields {
-		if pair.Key != info.fields[i].name {
-			return false
-		}
-		pair = pair.Next()
-	}
-	return true
-}
-
-// untagged removes the oneOf that the library adds for nullable.
-func untagged(s *jsonschema.Schema) *jsonschema.Schema {
-	if len(s.OneOf) == 2 && s.OneOf[1].Type == "null" && s.Type == "" {
-		return s.OneOf[0]
+	if info.others != nil {
+		s.AdditionalProperties = r.schema(info.others, r.path+"[]")
 	}
 	return s
 }

@@ -14,6 +14,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/invopop/jsonschema"
 
 	"github.com/dovetail-go/dovetail/schema"
 )
@@ -32,6 +33,11 @@ type (
 		Value int     `json:"value"`
 		Kids  []*tree `json:"kids,omitempty"`
 	}
+	selfEmbedded struct {
+		A int
+		*selfEmbedded
+	}
+	tags        map[string]tags
 	words       []string
 	page[T any] struct {
 		Items []T    `json:"items"`
@@ -150,6 +156,57 @@ func TestForFields(t *testing.T) {
 	}
 }
 
+type (
+	extended struct {
+		A    int        `json:"a"`
+		Kids []extended `json:"kids"`
+		item
+	}
+	custom    string
+	alias     struct{ C chan int }
+	described struct {
+		A any `json:"a" jsonschema:"required"`
+		B int `json:"b" jsonschema:"default=1"`
+		C int `json:"-"`
+	}
+)
+
+func (extended) JSONSchemaExtend(s *jsonschema.Schema) { s.Title = "Extended" }
+func (custom) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Format: "custom"}
+}
+func (alias) JSONSchemaAlias() any                      { return item{} }
+func (described) GetFieldDocString(field string) string { return "field " + field }
+func (described) JSONSchemaProperty(name string) any {
+	if name == "a" {
+		return item{}
+	}
+	return nil
+}
+
+// The methods that github.com/invopop/jsonschema calls describe types here too.
+func TestForLibraryMethods(t *testing.T) {
+	itemSchema := object(`"N":{"type":"integer"}`, `"N"`)
+	tests := map[string]struct {
+		got  func() (json.RawMessage, error)
+		want string
+	}{
+		"JSONSchemaExtend": {schema.For[extended], `{"title":"Extended",` + object(`"a":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#"}},"N":{"type":"integer"}`, `"a","kids","N"`)[1:]},
+		"JSONSchema": {schema.For[struct {
+			A custom   `json:"a" jsonschema_description:"one"`
+			B []custom `json:"b"`
+		}], object(`"a":{"type":"string","description":"one","format":"custom"},"b":{"type":"array","items":{"type":"string","format":"custom"}}`, `"a","b"`)},
+		"JSONSchemaAlias":   {schema.For[struct{ A *alias }], object(`"A":`+itemSchema, ``)},
+		"methods of fields": {schema.For[described], object(`"a":{"type":"object","description":"field A",`+itemSchema[len(`{"type":"object",`):]+`,"b":{"type":"integer","description":"field B","default":1}`, `"a"`)},
+		"jsonschema_extras": {schema.For[struct {
+			A string `json:"a" jsonschema:"minLength=1" jsonschema_extras:"x-b=1,x-a=true,x-b=2"`
+		}], object(`"a":{"type":"string","minLength":1,"x-a":true,"x-b":["1","2"]}`, `"a"`)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { check(t, test.got, test.want) })
+	}
+}
+
 type opaqueBase struct {
 	O int `json:"o"`
 }
@@ -174,10 +231,12 @@ func TestForTypes(t *testing.T) {
 			A item  `json:"a" jsonschema_description:"first"`
 			B *item `json:"b" jsonschema:"nullable"`
 		}], `{"type":"object","properties":{"a":{"$ref":"#/$defs/item","description":"first"},"b":{"anyOf":[{"$ref":"#/$defs/item"},{"type":"null"}]}},"required":["a"],"additionalProperties":false,"$defs":{"item":` + itemSchema + `}}`},
-		"recursive":     {schema.For[tree], object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#"}}`, `"value"`)},
-		"recursive use": {schema.For[[]tree], `{"type":"array","items":{"$ref":"#/$defs/tree"},"$defs":{"tree":` + object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}`, `"value"`) + `}}`},
-		"generic":       {schema.For[page[item]], object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`)},
-		"generic names": {schema.For[struct{ A, B page[item] }], `{"type":"object","properties":{"A":{"$ref":"#/$defs/pageItem"},"B":{"$ref":"#/$defs/pageItem"}},"required":["A","B"],"additionalProperties":false,"$defs":{"pageItem":` + object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`) + `}}`},
+		"recursive":           {schema.For[tree], object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#"}}`, `"value"`)},
+		"recursive use":       {schema.For[[]tree], `{"type":"array","items":{"$ref":"#/$defs/tree"},"$defs":{"tree":` + object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}`, `"value"`) + `}}`},
+		"recursive map":       {schema.For[tags], `{"type":"object","additionalProperties":{"$ref":"#/$defs/tags"},"$defs":{"tags":{"type":"object","additionalProperties":{"$ref":"#/$defs/tags"}}}}`},
+		"recursive embedding": {schema.For[selfEmbedded], object(`"A":{"type":"integer"}`, `"A"`)},
+		"generic":             {schema.For[page[item]], object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`)},
+		"generic names":       {schema.For[struct{ A, B page[item] }], `{"type":"object","properties":{"A":{"$ref":"#/$defs/pageItem"},"B":{"$ref":"#/$defs/pageItem"}},"required":["A","B"],"additionalProperties":false,"$defs":{"pageItem":` + object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`) + `}}`},
 		"one name in two packages": {schema.For[struct {
 			A, B image.Point
 			C, D Point

@@ -1,13 +1,13 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/invopop/jsonschema"
 
@@ -99,16 +99,10 @@ func splitUnescaped(tag string) []string {
 	return parts
 }
 
-// applyTag applies the tags of the field f to its schema s. The library has applied them already, but
-// ignores errors and some types.
-func applyTag(s *jsonschema.Schema, f *field) error {
-	switch {
-	case f.description != "":
-		s.Description = f.description
-	case deref(f.typ) == reflect.TypeFor[time.Duration]():
-		s.Description = durationDescription // the library has removed it
-	}
-	s.Default, s.Examples = nil, nil
+// applyTags applies the tags of the field f to its schema s. The library reads tags too, but ignores
+// errors and some types.
+func applyTags(s *jsonschema.Schema, f *field) error {
+	s.Description = cmp.Or(f.description, s.Description)
 	if f.stringified {
 		*s = jsonschema.Schema{Type: "string", Pattern: numberPattern(f.typ), Description: s.Description}
 	}
@@ -122,7 +116,31 @@ func applyTag(s *jsonschema.Schema, f *field) error {
 			return &TypeError{Path: f.path, Reason: "the jsonschema tag: " + err.Error()}
 		}
 	}
+	applyExtras(s, f.extras)
 	return nil
+}
+
+// applyExtras applies a tag jsonschema_extras as the library does: name=value, where true and false are
+// booleans, and repeated texts a list.
+func applyExtras(s *jsonschema.Schema, tag string) {
+	for _, text := range splitUnescaped(tag) {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			continue
+		}
+		switch before := s.Extras[name].(type) {
+		case string:
+			setExtra(s, name, []string{before, value})
+		case []string:
+			setExtra(s, name, append(before, value))
+		default:
+			if value == "true" || value == "false" {
+				setExtra(s, name, value == "true")
+			} else {
+				setExtra(s, name, value)
+			}
+		}
+	}
 }
 
 // numberPattern returns the pattern of a number that is encoded as a string.

@@ -56,7 +56,7 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 jsonrpc:                  internal/bufpool internal/deadline internal/jsonscan
 schema:                   internal/jsonpointer internal/jsonscan internal/pattern
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
-                          github.com/pb33f/ordered-map/v2 github.com/santhosh-tekuri/jsonschema/v6 golang.org/x/sync
+                          github.com/santhosh-tekuri/jsonschema/v6 golang.org/x/sync
 
 # L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
 mcp:                      jsonrpc internal/jsonpointer internal/jsonscan github.com/go-json-experiment/json
