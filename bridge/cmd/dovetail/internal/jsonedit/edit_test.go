@@ -26,6 +26,7 @@ func TestSet(t *testing.T) {
 		"comment in an object": {"{\n  \"s\": {\n    // none\n  }\n}", "{\n  \"s\": {\n    // none\n    \"n\": {\n      \"command\": \"c\"\n    }\n  }\n}"},
 		"trailing comma":       {"{\n  \"s\": {\n    \"a\": 1, /* y */\n  },\n}", "{\n  \"s\": {\n    \"a\": 1, /* y */\n    \"n\": {\n      \"command\": \"c\"\n    },\n  },\n}"},
 		"replaced":             {"{\n  \"s\": { \"n\": [1], // x\n \"b\":2},\n}", "{\n  \"s\": { \"n\": {\n    \"command\": \"c\"\n  }, // x\n \"b\":2},\n}"},
+		"comment, last line":   {"{\"s\": {\"a\": 1}} // x", "{\"s\": {\"a\": 1, \"n\": {\"command\":\"c\"}}} // x"},
 		"other members":        {"\uFEFF{ // top\n  \"z\": \"\\u00e4\",\n}\n", "\uFEFF{ // top\n  \"z\": \"\\u00e4\",\n  \"s\": {\n    \"n\": {\n      \"command\": \"c\"\n    }\n  },\n}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +97,23 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 	for _, text := range []string{`{`, `{"a":}`, `[1`, `{"a" 1}`, `{"a":1 "b":2}`, `/* x`, `{"a":"x}`, `{} {}`, `{"s":[]}`, `3`, `{"a":01}`, strings.Repeat("[", 1000)} {
 		if got, err := Set([]byte(text), []string{"s"}, "n", []byte(`1`)); err == nil {
 			t.Errorf("%.20s became %s", text, got)
+		}
+	}
+}
+
+// Brackets in texts and comments neither hide nested values nor count as some.
+func TestDeepFilesAreRefused(t *testing.T) {
+	for before, isRefused := range map[string]bool{
+		strings.Repeat("[", MaxText):                                                            true,
+		strings.Repeat(`{"]]":/*}}*/`, MaxText/20):                                              true,
+		strings.Repeat("[\"\\\"]\",//]\n", MaxText/20):                                          true,
+		`{"a":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + "}":           true,
+		`{"a":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + "}":       false,
+		`{"a":"` + strings.Repeat("[", 2*maxDepth) + `"} // ` + strings.Repeat("[", 2*maxDepth): false,
+	} {
+		_, err := Set([]byte(before), []string{"s"}, "n", []byte(`1`))
+		if isTooDeep := err != nil && strings.Contains(err.Error(), "too many nested values"); isTooDeep != isRefused || err != nil && !isRefused {
+			t.Errorf("%.20s: %v", before, err)
 		}
 	}
 }
