@@ -15,9 +15,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 // sourceInterval is how often the events of a mounted provider are polled for a webhook. The events of
@@ -81,7 +81,7 @@ func (s *Server) subscribeEvent(ctx context.Context, call *mcp.Call, entry *Entr
 	if age := params.MaxAgeMs; age != nil && params.Cursor != nil {
 		position.Floor = time.Now().UnixMilli() - min(*age, maxAge.Milliseconds())
 	}
-	grant, err := s.options.Webhooks.Subscribe(ctx, webhook.Request{
+	grant, err := s.options.Webhooks.Subscribe(ctx, delivery.Request{
 		Key: key, Secret: params.Delivery.Secret, TTL: ttl, Forever: forever,
 		Start: func(context.Context, string) (string, error) { return position.encode(), nil },
 	})
@@ -92,7 +92,7 @@ func (s *Server) subscribeEvent(ctx context.Context, call *mcp.Call, entry *Entr
 }
 
 // subscribed returns the result of events/subscribe.
-func subscribed(grant *webhook.Grant, truncated bool) (mcp.Result, error) {
+func subscribed(grant *delivery.Grant, truncated bool) (mcp.Result, error) {
 	result := &mcp.SubscribeEventsResult{ID: grant.ID, Truncated: truncated}
 	if !grant.Expires.IsZero() {
 		result.RefreshBefore = new(formatTime(grant.Expires))
@@ -138,7 +138,7 @@ func (s *Server) unsubscribeEvent(ctx context.Context, call *mcp.Call) (mcp.Resu
 
 // webhookParams decodes the params of events/subscribe and events/unsubscribe, and returns the key of
 // the subscription.
-func (s *Server) webhookParams(call *mcp.Call) (params *mcp.EventParams, key webhook.Key, err error) {
+func (s *Server) webhookParams(call *mcp.Call) (params *mcp.EventParams, key delivery.Key, err error) {
 	if s.options.Webhooks == nil {
 		return nil, key, unsupportedDelivery(mcp.DeliveryWebhook)
 	}
@@ -154,7 +154,7 @@ func (s *Server) webhookParams(call *mcp.Call) (params *mcp.EventParams, key web
 	if params.Delivery == nil {
 		return nil, key, invalidParams("delivery is missing")
 	}
-	key = webhook.Key{Principal: call.Caller.Principal, URL: params.Delivery.URL, Event: params.Name}
+	key = delivery.Key{Principal: call.Caller.Principal, URL: params.Delivery.URL, Event: params.Name}
 	key.Arguments, err = canonical(params.Arguments)
 	return params, key, err
 }
@@ -191,19 +191,19 @@ func webhookTTL(raw json.RawMessage) (ttl time.Duration, forever bool, err error
 
 // webhookError converts an error of a deliverer.
 func webhookError(err error) error {
-	if invalid, ok := errors.AsType[*webhook.RequestError](err); ok {
+	if invalid, ok := errors.AsType[*delivery.RequestError](err); ok {
 		return invalidParams("%s %s", invalid.Field, invalid.Problem)
 	}
-	if limit, ok := errors.AsType[*webhook.LimitError](err); ok {
+	if limit, ok := errors.AsType[*delivery.LimitError](err); ok {
 		return exhausted(limit.Limit, limit.Max)
 	}
-	if endpoint, ok := errors.AsType[*webhook.EndpointError](err); ok {
+	if endpoint, ok := errors.AsType[*delivery.EndpointError](err); ok {
 		return &jsonrpc.Error{
 			Code: mcp.CodeCallbackEndpoint, Message: "the callback endpoint cannot be used: " + string(endpoint.Reason),
 			Data: fmt.Appendf(nil, `{"reason":%q}`, string(endpoint.Reason)),
 		}
 	}
-	if errors.Is(err, webhook.ErrNoSubscription) {
+	if errors.Is(err, delivery.ErrNoSubscription) {
 		return &jsonrpc.Error{Code: mcp.CodeNotFound, Message: "there is no such subscription", Data: json.RawMessage(`{"kind":"subscription"}`)}
 	}
 	return err
@@ -245,8 +245,8 @@ func (s *Server) pollEvent(ctx context.Context, entry *Entry, caller *mcp.Caller
 	return polled, polled.UnmarshalJSON(text)
 }
 
-// readWebhook reads the next events of a webhook. It implements [webhook.Source].
-func (s *Server) readWebhook(ctx context.Context, sub *webhook.Subscription, text string) (batch webhook.Batch, err error) {
+// readWebhook reads the next events of a webhook. It implements [delivery.Source].
+func (s *Server) readWebhook(ctx context.Context, sub *delivery.Subscription, text string) (batch delivery.Batch, err error) {
 	position, err := decodePosition(text)
 	if err != nil {
 		return batch, err
@@ -283,7 +283,7 @@ func (s *Server) readWebhook(ctx context.Context, sub *webhook.Subscription, tex
 }
 
 // fillBatch adds the events of a poll to a batch.
-func (s *Server) fillBatch(batch *webhook.Batch, polled *mcp.PollEventsResult, position webhookPosition, entry *Entry) error {
+func (s *Server) fillBatch(batch *delivery.Batch, polled *mcp.PollEventsResult, position webhookPosition, entry *Entry) error {
 	floor := position.Floor
 	for i := range polled.Events {
 		occurrence := &polled.Events[i]
@@ -304,7 +304,7 @@ func (s *Server) fillBatch(batch *webhook.Batch, polled *mcp.PollEventsResult, p
 		if err != nil {
 			return err
 		}
-		batch.Events = append(batch.Events, webhook.Event{ID: occurrence.EventID, Body: body, Position: position.encode()})
+		batch.Events = append(batch.Events, delivery.Event{ID: occurrence.EventID, Body: body, Position: position.encode()})
 	}
 	if polled.Cursor != nil {
 		position = webhookPosition{Cursor: *polled.Cursor}

@@ -17,10 +17,10 @@ import (
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
-	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -62,7 +62,7 @@ type Options struct {
 	// they are authenticated. An occurrence that cannot be delivered is read again from the log of Store:
 	// its LogAge, by default 30 minutes, must be longer than an occurrence is tried again, by default 15
 	// minutes. Default: no webhooks.
-	Webhooks webhook.Deliverer
+	Webhooks delivery.Deliverer
 	// Middleware handles every request except those of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
 	// error of a tool's function, and of invalid arguments, is an error there too, a *[FunctionError]:

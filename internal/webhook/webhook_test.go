@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,28 +72,4 @@ func FuzzParseSecret(f *testing.F) {
 			t.Errorf("%q is a secret of %d bytes with the text %q", text, n, secret.Text())
 		}
 	})
-}
-
-// Keys with other members have other ids, also if their concatenation is equal.
-func TestIDs(t *testing.T) {
-	key := webhook.Key{Principal: "a", URL: "https://b/", Event: "c", Arguments: json.RawMessage("{}")}
-	ids := map[string]bool{}
-	for _, change := range []func(*webhook.Key){
-		func(*webhook.Key) {},
-		func(k *webhook.Key) { k.Principal = "ah" },
-		func(k *webhook.Key) { k.Principal, k.URL = "ah", "ttps://b/" },
-		func(k *webhook.Key) { k.URL, k.Event = "https://b", "/c" },
-		func(k *webhook.Key) { k.Event, k.Arguments = "c{", json.RawMessage("}") },
-		func(k *webhook.Key) { k.Arguments = json.RawMessage(`{"a":1}`) },
-	} {
-		changed := key
-		change(&changed)
-		ids[changed.ID()] = true
-		if !strings.HasPrefix(changed.ID(), "sub_") {
-			t.Errorf("the id is %q", changed.ID())
-		}
-	}
-	if len(ids) != 6 {
-		t.Errorf("6 keys have %d ids", len(ids))
-	}
 }

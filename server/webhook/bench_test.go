@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	shared "github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 // BenchmarkDeliver delivers over TLS to this machine, to 100 subscriptions with one host. One
@@ -42,4 +42,4 @@ func BenchmarkDeliver(b *testing.B) {
 	stop()
 }
 
-var _ shared.Deliverer = (*webhook.Deliverer)(nil)
+var _ delivery.Deliverer = (*webhook.Deliverer)(nil)

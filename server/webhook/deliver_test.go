@@ -18,6 +18,7 @@ import (
 	shared "github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
 	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -64,7 +65,7 @@ func TestAttempts(t *testing.T) {
 		want    string                             // ids before evt_2
 		atLeast time.Duration                      // until evt_2
 		atMost  time.Duration
-		reason  shared.Reason
+		reason  delivery.Reason
 	}{
 		{"accepted", func(int, http.ResponseWriter) {}, "evt_1", 0, 0, ""},
 		{"accepted without content", func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }, "evt_1", 0, 0, ""},
@@ -95,7 +96,7 @@ func TestAttempts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
 				e, f := &endpoint{}, &feed{}
-				e.handle = func(w http.ResponseWriter, d delivery) {
+				e.handle = func(w http.ResponseWriter, d posted) {
 					if d.id == "evt_1" {
 						n++
 						test.answer(n, w)
@@ -149,7 +150,7 @@ func TestSuspension(t *testing.T) {
 		e.handle = nil
 		e.mu.Unlock()
 		grant := subscribe(t, d, r)
-		if s := grant.Status; s == nil || s.Active || s.LastError == nil || *s.LastError != shared.HTTP5xx || s.FailedSince == nil {
+		if s := grant.Status; s == nil || s.Active || s.LastError == nil || *s.LastError != delivery.HTTP5xx || s.FailedSince == nil {
 			t.Errorf("the status is %+v", s)
 		}
 		sleep(time.Second)
@@ -233,7 +234,7 @@ func TestKilledReplica(t *testing.T) {
 		shared := newMemory(t)
 		dying := &mortal{Store: shared}
 		e, f := &endpoint{}, &feed{}
-		e.handle = func(_ http.ResponseWriter, d delivery) {
+		e.handle = func(_ http.ResponseWriter, d posted) {
 			if d.id == "evt_3" {
 				dying.kill()
 			}
@@ -258,7 +259,7 @@ func TestStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &mortal{Store: newMemory(t)}
 		e, f := &endpoint{}, &feed{}
-		e.handle = func(_ http.ResponseWriter, d delivery) {
+		e.handle = func(_ http.ResponseWriter, d posted) {
 			if d.id == "evt_3" && len(e.deliveries()) == 3 {
 				away.kill()
 			}
@@ -281,7 +282,7 @@ func TestStoppedReplica(t *testing.T) {
 		shared := newMemory(t)
 		e, f := &endpoint{}, &feed{}
 		arrived, release := make(chan struct{}), make(chan struct{})
-		e.handle = func(_ http.ResponseWriter, d delivery) {
+		e.handle = func(_ http.ResponseWriter, d posted) {
 			if d.id == "evt_2" {
 				close(arrived)
 				<-release
@@ -313,7 +314,7 @@ func TestShortLease(t *testing.T) {
 		}
 		defer memory.Close()
 		e, f := &endpoint{}, &feed{}
-		e.handle = func(http.ResponseWriter, delivery) { <-time.After(9 * time.Second) }
+		e.handle = func(http.ResponseWriter, posted) { <-time.After(9 * time.Second) }
 		first := newDeliverer(t, e, webhook.Options{Store: memory})
 		second := newDeliverer(t, e, webhook.Options{Store: memory})
 		stop1, stop2 := run(t, first, f.read), run(t, second, f.read)
@@ -332,13 +333,13 @@ func TestStalledReplica(t *testing.T) {
 		memory := newMemory(t)
 		e, f := &endpoint{}, &feed{}
 		var again atomic.Bool
-		stalled := func(ctx context.Context, sub *shared.Subscription, position string) (shared.Batch, error) {
+		stalled := func(ctx context.Context, sub *delivery.Subscription, position string) (delivery.Batch, error) {
 			if !again.Swap(true) {
 				<-time.After(4 * time.Minute)
 			}
 			return f.read(ctx, sub, position)
 		}
-		e.handle = func(http.ResponseWriter, delivery) { <-time.After(25 * time.Second) }
+		e.handle = func(http.ResponseWriter, posted) { <-time.After(25 * time.Second) }
 		opts := webhook.Options{Store: memory, Timeout: 30 * time.Second}
 		first, second := newDeliverer(t, e, opts), newDeliverer(t, e, opts)
 		stop1 := run(t, first, stalled)
@@ -396,7 +397,7 @@ func TestReplicas(t *testing.T) {
 		var mu sync.Mutex
 		memory := newMemory(t)
 		e, f := &endpoint{}, &feed{limit: 7}
-		e.handle = func(w http.ResponseWriter, _ delivery) {
+		e.handle = func(w http.ResponseWriter, _ posted) {
 			mu.Lock()
 			fails, delay := random.IntN(10) == 0, time.Duration(random.IntN(200))*time.Millisecond
 			mu.Unlock()
@@ -469,9 +470,9 @@ func TestControlBodies(t *testing.T) {
 	}{
 		{"gap", func(t *testing.T, d *webhook.Deliverer, f *feed, _ string) {
 			f.mu.Lock()
-			f.change = func(_ *shared.Subscription, position int, batch *shared.Batch) {
+			f.change = func(_ *delivery.Subscription, position int, batch *delivery.Batch) {
 				if position == 1 {
-					*batch = shared.Batch{Gap: true, GapCursor: json.RawMessage(`"2"`), Position: "2"}
+					*batch = delivery.Batch{Gap: true, GapCursor: json.RawMessage(`"2"`), Position: "2"}
 				}
 			}
 			f.mu.Unlock()
@@ -480,8 +481,8 @@ func TestControlBodies(t *testing.T) {
 		}, `{"type":"gap","cursor":"2"}`, false},
 		{"ended by the source", func(t *testing.T, d *webhook.Deliverer, f *feed, _ string) {
 			f.mu.Lock()
-			f.change = func(_ *shared.Subscription, _ int, batch *shared.Batch) {
-				*batch = shared.Batch{Ended: json.RawMessage(`{"code":-32024,"message":"Forbidden"}`)}
+			f.change = func(_ *delivery.Subscription, _ int, batch *delivery.Batch) {
+				*batch = delivery.Batch{Ended: json.RawMessage(`{"code":-32024,"message":"Forbidden"}`)}
 			}
 			f.mu.Unlock()
 			wake(t, d)
@@ -496,7 +497,7 @@ func TestControlBodies(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				failed := false
 				e, f := &endpoint{}, &feed{}
-				e.handle = func(w http.ResponseWriter, d delivery) {
+				e.handle = func(w http.ResponseWriter, d posted) {
 					if !failed && strings.HasPrefix(d.id, "msg_") {
 						failed = true
 						w.WriteHeader(http.StatusInternalServerError)
@@ -515,7 +516,7 @@ func TestControlBodies(t *testing.T) {
 				if len(got) != 3 || got[1].body != test.want || got[2].body != test.want || got[1].id != got[2].id {
 					t.Fatalf("the endpoint got %+v", got)
 				}
-				if err := d.Unsubscribe(t.Context(), r.Key); errors.Is(err, shared.ErrNoSubscription) != test.ended {
+				if err := d.Unsubscribe(t.Context(), r.Key); errors.Is(err, delivery.ErrNoSubscription) != test.ended {
 					t.Errorf("Unsubscribe returns %v", err)
 				}
 				if again := subscribe(t, d, r); !again.Created {
@@ -538,16 +539,16 @@ func TestUnsubscribe(t *testing.T) {
 		synctest.Wait()
 		other := r.Key
 		other.Principal = "mallory"
-		if err := d.Unsubscribe(t.Context(), other); !errors.Is(err, shared.ErrNoSubscription) {
+		if err := d.Unsubscribe(t.Context(), other); !errors.Is(err, delivery.ErrNoSubscription) {
 			t.Errorf("another principal: %v", err)
 		}
 		if err := d.Unsubscribe(t.Context(), r.Key); err != nil {
 			t.Error(err)
 		}
-		if err := d.Unsubscribe(t.Context(), r.Key); !errors.Is(err, shared.ErrNoSubscription) {
+		if err := d.Unsubscribe(t.Context(), r.Key); !errors.Is(err, delivery.ErrNoSubscription) {
 			t.Errorf("the second time: %v", err)
 		}
-		if err := d.Terminate(t.Context(), grant.ID, json.RawMessage(`{}`)); !errors.Is(err, shared.ErrNoSubscription) {
+		if err := d.Terminate(t.Context(), grant.ID, json.RawMessage(`{}`)); !errors.Is(err, delivery.ErrNoSubscription) {
 			t.Errorf("Terminate: %v", err)
 		}
 		wake(t, d)
@@ -654,7 +655,7 @@ func TestRotationAtAnotherReplica(t *testing.T) {
 		memory := newMemory(t)
 		e, f := &endpoint{}, &feed{}
 		arrived, release := make(chan struct{}), make(chan struct{})
-		e.handle = func(_ http.ResponseWriter, d delivery) {
+		e.handle = func(_ http.ResponseWriter, d posted) {
 			if d.id == "evt_1" {
 				close(arrived)
 				<-release
@@ -687,7 +688,7 @@ func TestRotationAtAnotherReplica(t *testing.T) {
 func TestPollsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, f := &endpoint{}, &feed{}
-		f.change = func(_ *shared.Subscription, _ int, batch *shared.Batch) { batch.Next = 30 * time.Second }
+		f.change = func(_ *delivery.Subscription, _ int, batch *delivery.Batch) { batch.Next = 30 * time.Second }
 		d := newDeliverer(t, e, webhook.Options{Store: newMemory(t)})
 		run(t, d, f.read)
 		subscribe(t, d, request("alice", callback))
@@ -712,7 +713,7 @@ func TestPollsAgain(t *testing.T) {
 func TestUndeliverable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, f := &endpoint{}, &feed{}
-		f.change = func(_ *shared.Subscription, position int, batch *shared.Batch) {
+		f.change = func(_ *delivery.Subscription, position int, batch *delivery.Batch) {
 			if position == 0 {
 				batch.Events[0].Body = json.RawMessage(`"` + strings.Repeat("x", shared.MaxBody) + `"`)
 				batch.Events[1].ID = "two words"
@@ -730,7 +731,7 @@ func TestUndeliverable(t *testing.T) {
 func TestHostLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, f := &endpoint{}, &feed{}
-		e.handle = func(http.ResponseWriter, delivery) { <-time.After(time.Second) }
+		e.handle = func(http.ResponseWriter, posted) { <-time.After(time.Second) }
 		d := newDeliverer(t, e, webhook.Options{Store: newMemory(t), DeliveriesPerHost: 3})
 		run(t, d, f.read)
 		for i := range 20 {
@@ -751,7 +752,7 @@ func TestPrincipalLimit(t *testing.T) {
 		e, f := &endpoint{}, &feed{}
 		slow, most := 0, 0 // guarded by mu
 		var mu sync.Mutex
-		e.handle = func(_ http.ResponseWriter, d delivery) {
+		e.handle = func(_ http.ResponseWriter, d posted) {
 			if strings.HasPrefix(d.url, "https://bob.") {
 				return
 			}
@@ -778,8 +779,8 @@ func TestPrincipalLimit(t *testing.T) {
 		wake(t, d)
 		sleep(2 * time.Minute)
 		got := e.deliveries()
-		for _, delivery := range got {
-			if waited := delivery.at.Sub(woken); strings.HasPrefix(delivery.url, "https://bob.") && waited > 5*time.Second {
+		for _, d := range got {
+			if waited := d.at.Sub(woken); strings.HasPrefix(d.url, "https://bob.") && waited > 5*time.Second {
 				t.Errorf("the delivery to another principal waited %v", waited)
 			}
 		}

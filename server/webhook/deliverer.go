@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
-	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"golang.org/x/sync/errgroup"
 )
@@ -45,11 +45,11 @@ type Deliverer struct {
 	index      *index
 	principals *limiter
 	hosts      *limiter
-	source     webhook.Source // set by Run
-	worker     state.Worker   // set by Run
+	source     delivery.Source // set by Run
+	worker     state.Worker    // set by Run
 }
 
-var _ webhook.Deliverer = (*Deliverer)(nil)
+var _ delivery.Deliverer = (*Deliverer)(nil)
 
 // New returns a Deliverer. opts may be nil. It returns an error for an invalid option.
 func New(opts *Options) (*Deliverer, error) {
@@ -90,7 +90,7 @@ func New(opts *Options) (*Deliverer, error) {
 // Run delivers until ctx ends, and waits for the deliveries in progress, each of which may take
 // [Options].Timeout. While the store cannot be reached, it tries again. It is called once, and
 // returns nil.
-func (d *Deliverer) Run(ctx context.Context, source webhook.Source) error {
+func (d *Deliverer) Run(ctx context.Context, source delivery.Source) error {
 	d.source = source
 	d.worker = state.Worker{
 		Queue: d.store, Name: queueName, Max: d.options.Deliveries,
@@ -118,7 +118,7 @@ type jobData struct {
 // Wake makes the source read for the subscriptions to an event for which match returns true. match
 // may be nil, which matches all. Call it after the event can be read from the source. It returns
 // an error if a subscription could not be woken; that one is read at the next sweep.
-func (d *Deliverer) Wake(ctx context.Context, event string, match func(*webhook.Subscription) bool) error {
+func (d *Deliverer) Wake(ctx context.Context, event string, match func(*delivery.Subscription) bool) error {
 	var calls errgroup.Group
 	calls.SetLimit(wakeCalls)
 	for _, sub := range d.index.of(event, time.Now()) {
@@ -130,7 +130,7 @@ func (d *Deliverer) Wake(ctx context.Context, event string, match func(*webhook.
 }
 
 // wake adds a job for a subscription, unless there is one that has not begun to read.
-func (d *Deliverer) wake(ctx context.Context, sub *webhook.Subscription) error {
+func (d *Deliverer) wake(ctx context.Context, sub *delivery.Subscription) error {
 	push := ""
 	found, err := d.records.changeProgress(ctx, sub.ID, sub.Expires, func(st *progress) (err error) {
 		push, err = st.wake(time.Now())
@@ -224,7 +224,7 @@ func (d *Deliverer) sweep(ctx context.Context) {
 }
 
 // dropDead ends a subscription without expiry that was suspended for a long time.
-func (d *Deliverer) dropDead(ctx context.Context, sub *webhook.Subscription) error {
+func (d *Deliverer) dropDead(ctx context.Context, sub *delivery.Subscription) error {
 	rec, err := d.records.progress(ctx, sub.ID)
 	if err != nil || rec == nil || rec.Value.Suspended.IsZero() || time.Since(rec.Value.Suspended) < dropAfter {
 		return err

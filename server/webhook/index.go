@@ -6,32 +6,32 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 // An index contains the subscriptions of all replicas, as far as this one knows them.
 type index struct {
 	mu         sync.Mutex
-	byID       map[string]*webhook.Subscription
-	byEvent    map[string]map[string]*webhook.Subscription
+	byID       map[string]*delivery.Subscription
+	byEvent    map[string]map[string]*delivery.Subscription
 	principals map[string]int // how many subscriptions each has
 }
 
 func newIndex() *index {
 	return &index{
-		byID: map[string]*webhook.Subscription{}, byEvent: map[string]map[string]*webhook.Subscription{},
+		byID: map[string]*delivery.Subscription{}, byEvent: map[string]map[string]*delivery.Subscription{},
 		principals: map[string]int{},
 	}
 }
 
 // add adds or replaces a subscription.
-func (x *index) add(sub *webhook.Subscription) {
+func (x *index) add(sub *delivery.Subscription) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.removeLocked(sub.ID)
 	x.byID[sub.ID] = sub
 	if x.byEvent[sub.Event] == nil {
-		x.byEvent[sub.Event] = map[string]*webhook.Subscription{}
+		x.byEvent[sub.Event] = map[string]*delivery.Subscription{}
 	}
 	x.byEvent[sub.Event][sub.ID] = sub
 	x.principals[sub.Principal]++
@@ -59,22 +59,22 @@ func (x *index) removeLocked(id string) {
 }
 
 // of returns the live subscriptions to an event.
-func (x *index) of(event string, now time.Time) []*webhook.Subscription {
+func (x *index) of(event string, now time.Time) []*delivery.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.live(x.byEvent[event], now)
 }
 
 // all returns the live subscriptions.
-func (x *index) all(now time.Time) []*webhook.Subscription {
+func (x *index) all(now time.Time) []*delivery.Subscription {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.live(x.byID, now)
 }
 
 // live returns the subscriptions of a map that have not expired, and removes the others.
-func (x *index) live(in map[string]*webhook.Subscription, now time.Time) []*webhook.Subscription {
-	list := make([]*webhook.Subscription, 0, len(in))
+func (x *index) live(in map[string]*delivery.Subscription, now time.Time) []*delivery.Subscription {
+	list := make([]*delivery.Subscription, 0, len(in))
 	for _, sub := range slices.Collect(maps.Values(in)) {
 		if !sub.Expires.IsZero() && !now.Before(sub.Expires) {
 			x.removeLocked(sub.ID)

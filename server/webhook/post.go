@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 // maxResponse is how much of a response is read, in bytes.
@@ -27,7 +28,7 @@ type outcome struct {
 	// refused says that the endpoint does not want the message, now or later.
 	refused bool
 	// reason is the reason of a failure, "" if accepted.
-	reason webhook.Reason
+	reason delivery.Reason
 	// retryAfter is how long the endpoint wants no attempt.
 	retryAfter time.Duration
 	body       []byte // the beginning of the response, if accepted
@@ -65,25 +66,25 @@ func (d *Deliverer) post(ctx context.Context, sub *subscription, id string, body
 	case status >= 200 && status <= 299:
 		return outcome{accepted: true, body: head}, nil
 	case status == http.StatusGone || status == http.StatusRequestEntityTooLarge:
-		return outcome{refused: true, reason: webhook.HTTP4xx}, nil
+		return outcome{refused: true, reason: delivery.HTTP4xx}, nil
 	case status >= 500:
-		return outcome{reason: webhook.HTTP5xx, retryAfter: retryAfter(res.Header, now)}, nil
+		return outcome{reason: delivery.HTTP5xx, retryAfter: retryAfter(res.Header, now)}, nil
 	default:
-		return outcome{reason: webhook.HTTP4xx, retryAfter: retryAfter(res.Header, now)}, nil
+		return outcome{reason: delivery.HTTP4xx, retryAfter: retryAfter(res.Header, now)}, nil
 	}
 }
 
 // reasonOf returns the category of a network error. A refused address counts as one that cannot be
 // reached, so that a client does not learn about the network of the server.
-func reasonOf(err error) webhook.Reason {
+func reasonOf(err error) delivery.Reason {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return webhook.Timeout
+		return delivery.Timeout
 	}
 	if errors.Is(err, http.ErrSchemeMismatch) || isType[*tls.CertificateVerificationError](err) || isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) ||
 		isType[x509.UnknownAuthorityError](err) || isType[x509.HostnameError](err) || isType[x509.CertificateInvalidError](err) {
-		return webhook.TLSError
+		return delivery.TLSError
 	}
-	return webhook.ConnectionRefused
+	return delivery.ConnectionRefused
 }
 
 func isType[E error](err error) bool {

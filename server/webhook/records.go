@@ -8,6 +8,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -26,7 +27,7 @@ func stateKey(id string) string        { return statesPrefix + "/" + id }
 // A subscription is what the client has asked for. Every replica watches these records, so they
 // change only when the client subscribes.
 type subscription struct {
-	webhook.Subscription
+	delivery.Subscription
 	Secret string `json:"secret"`
 	// Previous is the secret before the last rotation. It signs too, until PreviousUntil.
 	Previous      string    `json:"previous,omitempty"`
@@ -75,9 +76,9 @@ type progress struct {
 	Attempts int       `json:"attempts,omitempty"`
 	First    time.Time `json:"first,omitzero"`
 
-	LastDelivery time.Time      `json:"lastDelivery,omitzero"`
-	LastError    webhook.Reason `json:"lastError,omitempty"`
-	FailedSince  time.Time      `json:"failedSince,omitzero"`
+	LastDelivery time.Time       `json:"lastDelivery,omitzero"`
+	LastError    delivery.Reason `json:"lastError,omitempty"`
+	FailedSince  time.Time       `json:"failedSince,omitzero"`
 	// Failures counts the failed attempts since the last success.
 	Failures int `json:"failures,omitempty"`
 	// Suspended is when deliveries were suspended.
@@ -90,8 +91,8 @@ type message struct {
 	Body json.RawMessage `json:"body"`
 }
 
-func (s *progress) status() *webhook.Status {
-	status := &webhook.Status{Active: s.Suspended.IsZero()}
+func (s *progress) status() *delivery.Status {
+	status := &delivery.Status{Active: s.Suspended.IsZero()}
 	if !s.LastDelivery.IsZero() {
 		status.LastDeliveryAt = &s.LastDelivery
 	}

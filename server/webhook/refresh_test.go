@@ -26,7 +26,7 @@ func TestRefreshDuringDelivery(t *testing.T) {
 				var d *webhook.Deliverer
 				r := request("alice", callback)
 				var received atomic.Bool
-				e.handle = func(w http.ResponseWriter, _ delivery) {
+				e.handle = func(w http.ResponseWriter, _ posted) {
 					if received.Swap(true) {
 						return
 					}

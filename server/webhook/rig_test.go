@@ -19,6 +19,7 @@ import (
 	shared "github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
 	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -34,7 +35,7 @@ type feed struct {
 	count  int
 	reads  int
 	limit  int // of one batch
-	change func(sub *shared.Subscription, position int, batch *shared.Batch)
+	change func(sub *delivery.Subscription, position int, batch *delivery.Batch)
 }
 
 // add adds events.
@@ -44,19 +45,19 @@ func (f *feed) add(n int) {
 	f.count += n
 }
 
-func (f *feed) read(_ context.Context, sub *shared.Subscription, position string) (shared.Batch, error) {
+func (f *feed) read(_ context.Context, sub *delivery.Subscription, position string) (delivery.Batch, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reads++
 	at, err := strconv.Atoi(position)
 	if err != nil {
-		return shared.Batch{}, err
+		return delivery.Batch{}, err
 	}
-	batch := shared.Batch{}
+	batch := delivery.Batch{}
 	from := at
 	for at < f.count && (f.limit == 0 || at-from < f.limit) {
 		at++
-		batch.Events = append(batch.Events, shared.Event{
+		batch.Events = append(batch.Events, delivery.Event{
 			ID:       fmt.Sprint("evt_", at),
 			Body:     fmt.Appendf(nil, `{"eventId":"evt_%d","name":%q,"timestamp":"2026-02-19T16:00:00Z","data":{"n":%d},"cursor":"%d"}`, at, event, at, at),
 			Position: strconv.Itoa(at),
@@ -69,8 +70,8 @@ func (f *feed) read(_ context.Context, sub *shared.Subscription, position string
 	return batch, nil
 }
 
-// A delivery is a request that an endpoint has received.
-type delivery struct {
+// A posted is a request that an endpoint has received.
+type posted struct {
 	url, id string
 	body    string
 	header  http.Header
@@ -80,19 +81,19 @@ type delivery struct {
 // An endpoint is the receiving end of all callback URLs. It answers challenges.
 type endpoint struct {
 	mu         sync.Mutex
-	got        []delivery
+	got        []posted
 	challenges int
 	busy       map[string]int // deliveries in progress by subscription
 	most       int            // most deliveries in progress
 	overlap    bool           // two deliveries to one subscription at a time
 	inProgress int
 	// handle answers deliveries; nil: 200.
-	handle func(w http.ResponseWriter, d delivery)
+	handle func(w http.ResponseWriter, d posted)
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	d := delivery{r.URL.String(), r.Header.Get(signature.HeaderID), string(body), r.Header, time.Now()}
+	d := posted{r.URL.String(), r.Header.Get(signature.HeaderID), string(body), r.Header, time.Now()}
 	var control shared.Control
 	if json.Unmarshal(body, &control) == nil && control.Type == shared.TypeVerification {
 		e.mu.Lock()
@@ -134,10 +135,10 @@ func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-func (e *endpoint) deliveries() []delivery {
+func (e *endpoint) deliveries() []posted {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]delivery(nil), e.got...)
+	return append([]posted(nil), e.got...)
 }
 
 func (e *endpoint) ids() []string {
@@ -149,8 +150,8 @@ func (e *endpoint) ids() []string {
 }
 
 // status answers with a status.
-func status(code int) func(http.ResponseWriter, delivery) {
-	return func(w http.ResponseWriter, _ delivery) { w.WriteHeader(code) }
+func status(code int) func(http.ResponseWriter, posted) {
+	return func(w http.ResponseWriter, _ posted) { w.WriteHeader(code) }
 }
 
 // newMemory returns a store that the test closes.
@@ -184,7 +185,7 @@ func newDeliverer(t testing.TB, e http.RoundTripper, opts webhook.Options) *webh
 }
 
 // run runs a deliverer until stop is called, or the test ends.
-func run(t testing.TB, d *webhook.Deliverer, source shared.Source) (stop func()) {
+func run(t testing.TB, d *webhook.Deliverer, source delivery.Source) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -199,15 +200,15 @@ func run(t testing.TB, d *webhook.Deliverer, source shared.Source) (stop func())
 	return stop
 }
 
-func request(principal, url string) shared.Request {
-	return shared.Request{
-		Key:    shared.Key{Principal: principal, URL: url, Event: event, Arguments: json.RawMessage(`{"severity":"P1"}`)},
+func request(principal, url string) delivery.Request {
+	return delivery.Request{
+		Key:    delivery.Key{Principal: principal, URL: url, Event: event, Arguments: json.RawMessage(`{"severity":"P1"}`)},
 		Secret: shared.NewSecret().Text(),
 		Start:  func(context.Context, string) (string, error) { return "0", nil },
 	}
 }
 
-func subscribe(t testing.TB, d *webhook.Deliverer, r shared.Request) shared.Grant {
+func subscribe(t testing.TB, d *webhook.Deliverer, r delivery.Request) delivery.Grant {
 	t.Helper()
 	grant, err := d.Subscribe(t.Context(), r)
 	if err != nil {

@@ -249,7 +249,7 @@ func TestMaxAgeWithoutCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const other = "https://proxy.example.com/hooks/other"
 		release := make(chan struct{})
-		e := &endpoint{handle: func(_ http.ResponseWriter, d delivery) {
+		e := &endpoint{handle: func(_ http.ResponseWriter, d posted) {
 			if d.url == other {
 				<-release
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 const (
@@ -31,45 +32,45 @@ const (
 // callback URL unless that was done for the principal before, which may take [Options].Timeout. The
 // error is a *RequestError, *LimitError or *EndpointError of package internal/webhook, that of
 // Start, or one of the store.
-func (d *Deliverer) Subscribe(ctx context.Context, r webhook.Request) (webhook.Grant, error) {
+func (d *Deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery.Grant, error) {
 	if err := d.check(&r); err != nil {
-		return webhook.Grant{}, err
+		return delivery.Grant{}, err
 	}
 	now := time.Now()
 	requested := &subscription{
-		Subscription: webhook.Subscription{ID: r.ID(), Key: r.Key, Expires: d.expiry(&r, now)},
+		Subscription: delivery.Subscription{ID: r.ID(), Key: r.Key, Expires: d.expiry(&r, now)},
 		Secret:       r.Secret,
 	}
 	existing, err := d.records.subscription(ctx, requested.ID)
 	if err != nil {
-		return webhook.Grant{}, err
+		return delivery.Grant{}, err
 	}
 	live := existing != nil
 	if !live {
 		if err := d.checkLimits(r.Principal, now); err != nil {
-			return webhook.Grant{}, err
+			return delivery.Grant{}, err
 		}
 	}
 	if err := d.verify(ctx, requested); err != nil {
-		return webhook.Grant{}, err
+		return delivery.Grant{}, err
 	}
 
-	grant := webhook.Grant{ID: requested.ID, Expires: requested.Expires}
+	grant := delivery.Grant{ID: requested.ID, Expires: requested.Expires}
 	push := ""
 	if live {
 		live, push, err = d.refreshProgress(ctx, requested, &grant)
 		if err != nil {
-			return webhook.Grant{}, err
+			return delivery.Grant{}, err
 		}
 	}
 	if !live {
 		grant.Created = true
 		if grant.Position, push, err = d.beginProgress(ctx, requested, r.Start); err != nil {
-			return webhook.Grant{}, err
+			return delivery.Grant{}, err
 		}
 	}
 	if err := d.putSubscription(ctx, requested); err != nil {
-		return webhook.Grant{}, err
+		return delivery.Grant{}, err
 	}
 	d.index.add(&requested.Subscription)
 	if push != "" {
@@ -78,27 +79,27 @@ func (d *Deliverer) Subscribe(ctx context.Context, r webhook.Request) (webhook.G
 	return grant, err
 }
 
-func (d *Deliverer) check(r *webhook.Request) error {
+func (d *Deliverer) check(r *delivery.Request) error {
 	if r.Principal == "" {
-		return &webhook.RequestError{Field: "principal", Problem: "is missing"}
+		return &delivery.RequestError{Field: "principal", Problem: "is missing"}
 	}
 	if len(r.URL) > maxURL {
-		return &webhook.RequestError{Field: "delivery.url", Problem: fmt.Sprintf("is longer than %d bytes", maxURL)}
+		return &delivery.RequestError{Field: "delivery.url", Problem: fmt.Sprintf("is longer than %d bytes", maxURL)}
 	}
 	if err := d.guard.Check(r.URL); err != nil {
-		return &webhook.RequestError{Field: "delivery.url", Problem: "is not an https URL of a public host"}
+		return &delivery.RequestError{Field: "delivery.url", Problem: "is not an https URL of a public host"}
 	}
 	if _, err := webhook.ParseSecret(r.Secret); err != nil {
-		return &webhook.RequestError{Field: "delivery.secret", Problem: "is not whsec_ and the base64 of 24 to 64 bytes"}
+		return &delivery.RequestError{Field: "delivery.secret", Problem: "is not whsec_ and the base64 of 24 to 64 bytes"}
 	}
 	if len(r.Arguments) > maxArguments {
-		return &webhook.RequestError{Field: "arguments", Problem: fmt.Sprintf("are longer than %d bytes", maxArguments)}
+		return &delivery.RequestError{Field: "arguments", Problem: fmt.Sprintf("are longer than %d bytes", maxArguments)}
 	}
 	return nil
 }
 
 // expiry returns when a subscription ends, zero for never.
-func (d *Deliverer) expiry(r *webhook.Request, now time.Time) time.Time {
+func (d *Deliverer) expiry(r *delivery.Request, now time.Time) time.Time {
 	ttl := r.TTL
 	switch {
 	case r.Forever && d.options.Forever:
@@ -114,17 +115,17 @@ func (d *Deliverer) expiry(r *webhook.Request, now time.Time) time.Time {
 func (d *Deliverer) checkLimits(principal string, now time.Time) error {
 	all, own := d.index.count(principal, now)
 	if own >= d.options.MaxPerPrincipal {
-		return &webhook.LimitError{Limit: "subscriptions", Max: d.options.MaxPerPrincipal}
+		return &delivery.LimitError{Limit: "subscriptions", Max: d.options.MaxPerPrincipal}
 	}
 	if all >= d.options.MaxSubscriptions {
-		return &webhook.LimitError{Limit: "subscriptions", Max: d.options.MaxSubscriptions}
+		return &delivery.LimitError{Limit: "subscriptions", Max: d.options.MaxSubscriptions}
 	}
 	return nil
 }
 
 // refreshProgress ends a suspension. found is false if the progress does not exist or has ended, so the
 // subscription begins again.
-func (d *Deliverer) refreshProgress(ctx context.Context, sub *subscription, grant *webhook.Grant) (found bool, push string, err error) {
+func (d *Deliverer) refreshProgress(ctx context.Context, sub *subscription, grant *delivery.Grant) (found bool, push string, err error) {
 	exists, err := d.records.changeProgress(ctx, sub.ID, sub.Expires, func(st *progress) error {
 		if found = !st.Ended; !found {
 			return state.ErrUnchanged
@@ -173,7 +174,7 @@ func (d *Deliverer) putSubscription(ctx context.Context, sub *subscription) erro
 
 // Unsubscribe removes a subscription. The error is ErrNoSubscription of package internal/webhook if
 // there is none, or one of the store.
-func (d *Deliverer) Unsubscribe(ctx context.Context, key webhook.Key) error {
+func (d *Deliverer) Unsubscribe(ctx context.Context, key delivery.Key) error {
 	id := key.ID()
 	sub, err := d.records.subscription(ctx, id)
 	if err != nil {
@@ -190,7 +191,7 @@ func (d *Deliverer) Unsubscribe(ctx context.Context, key webhook.Key) error {
 	}
 	d.index.remove(id)
 	if missing {
-		return webhook.ErrNoSubscription
+		return delivery.ErrNoSubscription
 	}
 	return nil
 }
@@ -207,7 +208,7 @@ func (d *Deliverer) Terminate(ctx context.Context, id string, reason json.RawMes
 	if sub != nil {
 		found, err = d.records.changeProgress(ctx, id, sub.Until, func(st *progress) (err error) {
 			if st.Ended {
-				return webhook.ErrNoSubscription
+				return delivery.ErrNoSubscription
 			}
 			now := time.Now()
 			if err := st.end(reason); err != nil {
@@ -224,7 +225,7 @@ func (d *Deliverer) Terminate(ctx context.Context, id string, reason json.RawMes
 	case err != nil:
 		return err
 	case !found:
-		return webhook.ErrNoSubscription
+		return delivery.ErrNoSubscription
 	}
 	return d.push(ctx, id, push)
 }
@@ -279,10 +280,10 @@ func (d *Deliverer) challenge(ctx context.Context, sub *subscription) error {
 	now := time.Now()
 	// The principal first: what it may not verify does not count for the host.
 	if !d.principals.mayVerify(sub.Principal, now) {
-		return &webhook.LimitError{Limit: "verifications", Max: principalVerifications}
+		return &delivery.LimitError{Limit: "verifications", Max: principalVerifications}
 	}
 	if !d.hosts.mayVerify(hostOf(sub.URL), now) {
-		return &webhook.LimitError{Limit: "verifications", Max: hostVerifications}
+		return &delivery.LimitError{Limit: "verifications", Max: hostVerifications}
 	}
 	nonce := rand.Text()
 	body, err := json.Marshal(webhook.Control{Type: webhook.TypeVerification, Challenge: nonce})
@@ -298,14 +299,14 @@ func (d *Deliverer) challenge(ctx context.Context, sub *subscription) error {
 	}
 	if !sent.accepted {
 		reason := sent.reason
-		if reason == webhook.HTTP4xx || reason == webhook.HTTP5xx { // it was reached
-			reason = webhook.ChallengeFailed
+		if reason == delivery.HTTP4xx || reason == delivery.HTTP5xx { // it was reached
+			reason = delivery.ChallengeFailed
 		}
-		return &webhook.EndpointError{Reason: reason}
+		return &delivery.EndpointError{Reason: reason}
 	}
 	var answer webhook.Challenge
 	if json.Unmarshal(sent.body, &answer) != nil || subtle.ConstantTimeCompare([]byte(answer.Challenge), []byte(nonce)) != 1 {
-		return &webhook.EndpointError{Reason: webhook.ChallengeFailed}
+		return &delivery.EndpointError{Reason: delivery.ChallengeFailed}
 	}
 	return nil
 }

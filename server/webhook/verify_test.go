@@ -24,27 +24,28 @@ import (
 	receiving "github.com/dovetail-go/dovetail/client/webhook"
 	shared "github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 func TestInvalidRequests(t *testing.T) {
 	d := newDeliverer(t, &endpoint{}, webhook.Options{Store: newMemory(t)})
 	for _, test := range []struct {
 		name   string
-		change func(*shared.Request)
+		change func(*delivery.Request)
 		field  string
 	}{
-		{"http", func(r *shared.Request) { r.URL = "http://proxy.example.com/" }, "delivery.url"},
-		{"no host", func(r *shared.Request) { r.URL = "https:///path" }, "delivery.url"},
-		{"no URL", func(r *shared.Request) { r.URL = "" }, "delivery.url"},
-		{"loopback", func(r *shared.Request) { r.URL = "https://localhost/" }, "delivery.url"},
-		{"private address", func(r *shared.Request) { r.URL = "https://10.0.0.1/" }, "delivery.url"},
-		{"metadata address", func(r *shared.Request) { r.URL = "https://169.254.169.254/" }, "delivery.url"},
-		{"user", func(r *shared.Request) { r.URL = "https://user@proxy.example.com/" }, "delivery.url"},
-		{"long URL", func(r *shared.Request) { r.URL = "https://proxy.example.com/" + strings.Repeat("x", 3000) }, "delivery.url"},
-		{"secret", func(r *shared.Request) { r.Secret = "secret" }, "delivery.secret"},
-		{"short secret", func(r *shared.Request) { r.Secret = "whsec_MTIzNA==" }, "delivery.secret"},
-		{"principal", func(r *shared.Request) { r.Principal = "" }, "principal"},
-		{"arguments", func(r *shared.Request) {
+		{"http", func(r *delivery.Request) { r.URL = "http://proxy.example.com/" }, "delivery.url"},
+		{"no host", func(r *delivery.Request) { r.URL = "https:///path" }, "delivery.url"},
+		{"no URL", func(r *delivery.Request) { r.URL = "" }, "delivery.url"},
+		{"loopback", func(r *delivery.Request) { r.URL = "https://localhost/" }, "delivery.url"},
+		{"private address", func(r *delivery.Request) { r.URL = "https://10.0.0.1/" }, "delivery.url"},
+		{"metadata address", func(r *delivery.Request) { r.URL = "https://169.254.169.254/" }, "delivery.url"},
+		{"user", func(r *delivery.Request) { r.URL = "https://user@proxy.example.com/" }, "delivery.url"},
+		{"long URL", func(r *delivery.Request) { r.URL = "https://proxy.example.com/" + strings.Repeat("x", 3000) }, "delivery.url"},
+		{"secret", func(r *delivery.Request) { r.Secret = "secret" }, "delivery.secret"},
+		{"short secret", func(r *delivery.Request) { r.Secret = "whsec_MTIzNA==" }, "delivery.secret"},
+		{"principal", func(r *delivery.Request) { r.Principal = "" }, "principal"},
+		{"arguments", func(r *delivery.Request) {
 			r.Arguments = json.RawMessage(`"` + strings.Repeat("x", 70000) + `"`)
 		}, "arguments"},
 	} {
@@ -52,7 +53,7 @@ func TestInvalidRequests(t *testing.T) {
 			r := request("alice", callback)
 			test.change(&r)
 			_, err := d.Subscribe(t.Context(), r)
-			refused, ok := errors.AsType[*shared.RequestError](err)
+			refused, ok := errors.AsType[*delivery.RequestError](err)
 			if !ok || refused.Field != test.field {
 				t.Errorf("the error is %v, want one about %s", err, test.field)
 			}
@@ -73,7 +74,7 @@ func TestLimits(t *testing.T) {
 		n, max    int
 	}{{"alice", 1, 0}, {"alice", 2, 0}, {"alice", 3, 2}, {"alice", 2, 0}, {"bob", 1, 0}, {"bob", 2, 3}} {
 		err := ask(test.principal, test.n)
-		limit, ok := errors.AsType[*shared.LimitError](err)
+		limit, ok := errors.AsType[*delivery.LimitError](err)
 		if ok != (test.max != 0) || ok && (limit.Max != test.max || limit.Limit != "subscriptions") || !ok && err != nil {
 			t.Errorf("%s, %d: %v", test.principal, test.n, err)
 		}
@@ -85,17 +86,17 @@ func TestVerification(t *testing.T) {
 		name   string
 		answer string // %s is the challenge
 		status int
-		reason shared.Reason
+		reason delivery.Reason
 	}{
 		{"answered", `{"challenge":%q}`, 200, ""},
 		{"with another status", `{"challenge":%q}`, 201, ""},
-		{"ignored", `ok`, 200, shared.ChallengeFailed},
-		{"another text", `{"challenge":"x%s"}`, 200, shared.ChallengeFailed},
-		{"no text", `{"challenge":""}`, 200, shared.ChallengeFailed},
-		{"not found", `{"challenge":%q}`, 404, shared.ChallengeFailed},
-		{"failed", `{"challenge":%q}`, 500, shared.ChallengeFailed},
-		{"redirected", `{"challenge":%q}`, 302, shared.ChallengeFailed},
-		{"too long", strings.Repeat(" ", 5000) + `{"challenge":%q}`, 200, shared.ChallengeFailed},
+		{"ignored", `ok`, 200, delivery.ChallengeFailed},
+		{"another text", `{"challenge":"x%s"}`, 200, delivery.ChallengeFailed},
+		{"no text", `{"challenge":""}`, 200, delivery.ChallengeFailed},
+		{"not found", `{"challenge":%q}`, 404, delivery.ChallengeFailed},
+		{"failed", `{"challenge":%q}`, 500, delivery.ChallengeFailed},
+		{"redirected", `{"challenge":%q}`, 302, delivery.ChallengeFailed},
+		{"too long", strings.Repeat(" ", 5000) + `{"challenge":%q}`, 200, delivery.ChallengeFailed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got http.Header
@@ -114,7 +115,7 @@ func TestVerification(t *testing.T) {
 			})
 			d := newDeliverer(t, roundTripper{handler}, webhook.Options{Store: newMemory(t)})
 			grant, err := d.Subscribe(t.Context(), request("alice", callback))
-			refused, ok := errors.AsType[*shared.EndpointError](err)
+			refused, ok := errors.AsType[*delivery.EndpointError](err)
 			if ok != (test.reason != "") || ok && refused.Reason != test.reason || !ok && err != nil {
 				t.Errorf("Subscribe returns %v, want %q", err, test.reason)
 			}
@@ -172,7 +173,7 @@ func TestVerificationsAreLimited(t *testing.T) {
 		limited := 0
 		for i := range 40 {
 			_, err := d.Subscribe(t.Context(), request("alice", fmt.Sprintf("https://victim.example.com/%d", i)))
-			if limit, ok := errors.AsType[*shared.LimitError](err); ok && limit.Limit == "verifications" {
+			if limit, ok := errors.AsType[*delivery.LimitError](err); ok && limit.Limit == "verifications" {
 				limited++
 			}
 		}
@@ -188,7 +189,7 @@ func TestVerificationsOfAPrincipalAreLimited(t *testing.T) {
 		d := newDeliverer(t, roundTripper{http.NotFoundHandler()}, webhook.Options{Store: newMemory(t)})
 		isLimited := func(principal string, n int) bool {
 			_, err := d.Subscribe(t.Context(), request(principal, fmt.Sprintf("https://%d.example.com/", n)))
-			limit, ok := errors.AsType[*shared.LimitError](err)
+			limit, ok := errors.AsType[*delivery.LimitError](err)
 			return ok && limit.Limit == "verifications" && limit.Max == 100
 		}
 		limited := 0
@@ -317,14 +318,14 @@ func TestUnreachableEndpoints(t *testing.T) {
 	for _, test := range []struct {
 		name, url string
 		change    func(*webhook.Options)
-		reason    shared.Reason
+		reason    delivery.Reason
 	}{
-		{"slow", base + "/slow", func(o *webhook.Options) { o.Timeout = 50 * time.Millisecond }, shared.Timeout},
-		{"endless", base + "/endless", func(o *webhook.Options) { o.Timeout = 50 * time.Millisecond }, shared.Timeout},
-		{"unknown certificate", base + "/", func(o *webhook.Options) { o.TLS = nil }, shared.TLSError},
-		{"no TLS", strings.Replace(plainServer(t), "http:", "https:", 1), nil, shared.TLSError},
-		{"closed", closed.URL, nil, shared.ConnectionRefused},
-		{"redirect", base + "/redirect", nil, shared.ChallengeFailed},
+		{"slow", base + "/slow", func(o *webhook.Options) { o.Timeout = 50 * time.Millisecond }, delivery.Timeout},
+		{"endless", base + "/endless", func(o *webhook.Options) { o.Timeout = 50 * time.Millisecond }, delivery.Timeout},
+		{"unknown certificate", base + "/", func(o *webhook.Options) { o.TLS = nil }, delivery.TLSError},
+		{"no TLS", strings.Replace(plainServer(t), "http:", "https:", 1), nil, delivery.TLSError},
+		{"closed", closed.URL, nil, delivery.ConnectionRefused},
+		{"redirect", base + "/redirect", nil, delivery.ChallengeFailed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := opts
@@ -334,7 +335,7 @@ func TestUnreachableEndpoints(t *testing.T) {
 			}
 			d := newDeliverer(t, nil, opts)
 			_, err := d.Subscribe(t.Context(), request("alice", test.url))
-			if refused, ok := errors.AsType[*shared.EndpointError](err); !ok || refused.Reason != test.reason {
+			if refused, ok := errors.AsType[*delivery.EndpointError](err); !ok || refused.Reason != test.reason {
 				t.Errorf("Subscribe returns %v, want %q", err, test.reason)
 			}
 			d.Close()
@@ -368,7 +369,7 @@ func TestPrivateAddressAtDelivery(t *testing.T) {
 	opts.Verified = nil
 	strict := newDeliverer(t, nil, opts)
 	_, err = strict.Subscribe(t.Context(), request("alice", "https://rebind.example.com:"+u.Port()))
-	if refused, ok := errors.AsType[*shared.EndpointError](err); !ok || refused.Reason != shared.ConnectionRefused {
+	if refused, ok := errors.AsType[*delivery.EndpointError](err); !ok || refused.Reason != delivery.ConnectionRefused {
 		t.Errorf("Subscribe returns %v", err)
 	}
 	f := &feed{count: 1}

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/internal/webhook/signature"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -225,7 +226,7 @@ func (r *run) deliver(stop, ctx context.Context) error {
 	}
 }
 
-func (r *run) read(ctx context.Context) (webhook.Batch, error) {
+func (r *run) read(ctx context.Context) (delivery.Batch, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeouts*r.d.options.Timeout)
 	defer cancel()
 	return r.d.source(ctx, &r.sub.Subscription, r.record.Value.Position)
@@ -247,7 +248,7 @@ func (r *run) refresh(ctx context.Context) error {
 }
 
 // deliverBatch delivers the events of a batch. done means that there are no more.
-func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (done bool, err error) {
+func (r *run) deliverBatch(stop, ctx context.Context, batch *delivery.Batch) (done bool, err error) {
 	switch {
 	case batch.Ended != nil:
 		var invalid error
@@ -285,7 +286,7 @@ func (r *run) deliverBatch(stop, ctx context.Context, batch *webhook.Batch) (don
 }
 
 // rest ends the run when the source has no more events.
-func (r *run) rest(ctx context.Context, batch *webhook.Batch) (done bool, err error) {
+func (r *run) rest(ctx context.Context, batch *delivery.Batch) (done bool, err error) {
 	again := false
 	err = r.change(ctx, func(st *progress, now time.Time) {
 		st.Position = batch.Position

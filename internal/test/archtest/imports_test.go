@@ -90,7 +90,8 @@ transport/oauth:          jsonrpc mcp transport transport/store internal/state i
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
 
 # Webhooks of events. server and client need no HTTP for them, server/webhook and client/webhook do.
-internal/webhook:         internal/token
+internal/webhook:
+server/webhook/delivery:  internal/token
 internal/webhook/signature: internal/webhook net/http github.com/standard-webhooks/standard-webhooks/libraries
 
 # L4: the two eras of the protocol.
@@ -101,7 +102,7 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 # L5: server and client never meet.
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/peertext internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate internal/webhook
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate server/webhook/delivery
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan
                           internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
@@ -118,7 +119,7 @@ server/describe:          mcp server internal/jsonscan internal/netguard net/htt
 server/resources:         mcp server server/internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/skills:            mcp server server/internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec
-server/webhook:           transport/store internal/backoff internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
+server/webhook:           server/webhook/delivery transport/store internal/backoff internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
 server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
 

@@ -13,6 +13,7 @@ import (
 
 	shared "github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 // Two replicas deliver webhooks from one store: each subscription gets all events in order.
@@ -34,10 +35,10 @@ func TestWebhooks(t *testing.T) {
 
 	s := embedded(t, t.TempDir(), nil)
 	var count atomic.Int64
-	source := func(_ context.Context, _ *shared.Subscription, position string) (batch shared.Batch, err error) {
+	source := func(_ context.Context, _ *delivery.Subscription, position string) (batch delivery.Batch, err error) {
 		at, err := strconv.ParseInt(position, 10, 64)
 		for ; at < count.Load(); at++ {
-			batch.Events = append(batch.Events, shared.Event{ID: fmt.Sprint(at + 1), Body: json.RawMessage("{}"), Position: fmt.Sprint(at + 1)})
+			batch.Events = append(batch.Events, delivery.Event{ID: fmt.Sprint(at + 1), Body: json.RawMessage("{}"), Position: fmt.Sprint(at + 1)})
 		}
 		batch.Position = fmt.Sprint(at)
 		return batch, err
@@ -63,8 +64,8 @@ func TestWebhooks(t *testing.T) {
 		replicas = append(replicas, d)
 	}
 	for i := range subscriptions {
-		_, err := replicas[0].Subscribe(t.Context(), shared.Request{
-			Key:    shared.Key{Principal: "alice", URL: fmt.Sprint(web.URL, "/", i), Event: "e"},
+		_, err := replicas[0].Subscribe(t.Context(), delivery.Request{
+			Key:    delivery.Key{Principal: "alice", URL: fmt.Sprint(web.URL, "/", i), Event: "e"},
 			Secret: shared.NewSecret().Text(),
 			Start:  func(context.Context, string) (string, error) { return "0", nil },
 		})

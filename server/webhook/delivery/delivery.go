@@ -1,4 +1,4 @@
-package webhook
+package delivery
 
 import (
 	"context"
@@ -49,7 +49,7 @@ type Key struct {
 // A Request asks for a subscription, or refreshes it.
 type Request struct {
 	Key
-	// Secret signs the deliveries. Its text form is "whsec_" and base64; see [ParseSecret].
+	// Secret signs the deliveries: "whsec_" and the base64 of 24 to 64 bytes.
 	Secret string
 	// TTL is the suggested lifetime, 0 for the default. It is ignored with Forever.
 	TTL time.Duration
