@@ -18,7 +18,8 @@
 //     streamable HTTP. [github.com/dovetail-go/dovetail/transport/sse] and
 //     [github.com/dovetail-go/dovetail/transport/ws] are HTTP+SSE and WebSocket.
 //   - [github.com/dovetail-go/dovetail/transport/oauth]: authorization for servers and
-//     clients.
+//     clients. [github.com/dovetail-go/dovetail/transport/oauth/proxy] is an authorization
+//     server in front of an identity provider.
 //   - [github.com/dovetail-go/dovetail/transport]: the interfaces of a transport, and
 //     one in memory. [github.com/dovetail-go/dovetail/transport/transporttest] tests
 //     your own.

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/proxy"
 )
 
 // newServer returns a server with one tool for everyone and one that needs a scope.
@@ -91,20 +92,20 @@ func newVerifier(employees, partners *oauth.JWTVerifier, stored []oauth.APIKey) 
 
 // behindProxy serves an endpoint for people of an identity provider without registration.
 func behindProxy(endpoint http.Handler, secret oauth.Secret, key []byte, mayUse func(subject string) error) (http.Handler, error) {
-	proxy, err := oauth.NewProxy(&oauth.ProxyOptions{
+	p, err := proxy.New(&proxy.Options{
 		Issuer:   "https://example.com/oauth", // the redirect URI at the provider is this and "/callback"
 		Resource: "https://example.com/mcp",
 		Provider: "https://accounts.example.com",
 		Client:   oauth.Registration{ClientID: "notes", Secret: secret},
 		Scopes:   []string{"notes", "notes:erase"},
 		Keys:     [][]byte{key},
-		Admit:    func(_ context.Context, login *oauth.ProviderLogin) error { return mayUse(login.Subject) },
+		Admit:    func(_ context.Context, login *proxy.Login) error { return mayUse(login.Subject) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	handler, err := oauth.Protect(endpoint, &oauth.ProtectOptions{
-		Resource: "https://example.com/mcp", AuthorizationServers: []string{"https://example.com/oauth"}, Verifier: proxy,
+		Resource: "https://example.com/mcp", AuthorizationServers: []string{"https://example.com/oauth"}, Verifier: p,
 	})
-	return proxy.Wrap(handler), err
+	return p.Wrap(handler), err
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 const (
@@ -68,7 +70,7 @@ func NewAPIKeyVerifier(issuer string, keys []APIKey) (*APIKeyVerifier, error) {
 }
 
 func (v *APIKeyVerifier) add(keys []APIKey) error {
-	if err := checkIdentifier("issuer", v.issuer); err != nil {
+	if err := syntax.CheckIdentifier("issuer", v.issuer); err != nil {
 		return err
 	}
 	if len(keys) > MaxAPIKeys {
@@ -83,7 +85,7 @@ func (v *APIKeyVerifier) add(keys []APIKey) error {
 		if key.Subject == "" || len(key.Subject) > maxClaim {
 			return fmt.Errorf("key %d: expected a Subject of 1 to %d bytes", i, maxClaim)
 		}
-		if err := checkScopes(key.Scopes); err != nil {
+		if err := syntax.CheckScopes(key.Scopes); err != nil {
 			return fmt.Errorf("key %d: %w", i, err)
 		}
 		if all[hash] != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 // A Client obtains access tokens and adds them to requests. It implements the Authorizer
@@ -233,7 +234,7 @@ func (t tokenChallenge) key() string {
 	return "scopes " + sortedScope(t.scopes())
 }
 
-func (t tokenChallenge) scopes() []string { return splitScope(t.params["scope"]) }
+func (t tokenChallenge) scopes() []string { return syntax.SplitScope(t.params["scope"]) }
 
 func sortedScope(scopes []string) string {
 	return strings.Join(slices.Sorted(slices.Values(scopes)), " ")
@@ -325,10 +326,7 @@ type ClientOptions struct {
 const fetchTimeout = 10 * time.Second
 
 func (o *ClientOptions) withDefaults() (ClientOptions, error) {
-	var opts ClientOptions
-	if o != nil {
-		opts = *o
-	}
+	opts := *cmp.Or(o, &ClientOptions{})
 	if opts.Flow == nil {
 		opts.Flow = &CodeFlow{}
 	}
@@ -357,7 +355,7 @@ func (o *ClientOptions) check() error {
 			return fmt.Errorf("oauth: Registrations[%d]: %w", i, err)
 		}
 	}
-	if err := checkScopes(o.Scopes); err != nil {
+	if err := syntax.CheckScopes(o.Scopes); err != nil {
 		return fmt.Errorf("oauth: Scopes: %w", err)
 	}
 	return o.Flow.check(o)

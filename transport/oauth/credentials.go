@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 // credentials are an access token and what is needed to use and refresh it. They are
@@ -40,7 +42,7 @@ type savedCredentials struct {
 // newCredentials checks a token response.
 func newCredentials(r *tokenRequest, t *oauth2.Token) (*credentials, error) {
 	switch {
-	case !isHeaderText(t.AccessToken) || len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
+	case !syntax.IsWord(t.AccessToken) || len(t.AccessToken) > maxToken || len(t.RefreshToken) > maxToken:
 		return nil, errors.New("expected a token of printable characters, at most 64 KiB")
 	case r.key != nil && !strings.EqualFold(t.TokenType, "DPoP"):
 		return nil, errors.New("expected a token that is bound to the key (RFC 9449)")
@@ -58,7 +60,7 @@ func newCredentials(r *tokenRequest, t *oauth2.Token) (*credentials, error) {
 		c.Expires = r.client.options.Clock().Add(time.Until(t.Expiry))
 	}
 	if scope, ok := t.Extra("scope").(string); ok {
-		c.Granted = splitScope(scope) // without it, the requested scopes are granted: RFC 6749, section 5.1
+		c.Granted = syntax.SplitScope(scope) // without it, the requested scopes are granted: RFC 6749, section 5.1
 	}
 	return c, nil
 }
@@ -91,7 +93,7 @@ var errSaved = errors.New("the saved value is malformed")
 
 func parseCredentials(text Secret) (*credentials, error) {
 	c := &credentials{}
-	if json.Unmarshal([]byte(text), &c.savedCredentials) != nil || c.Issuer == "" || !isHeaderText(c.AccessToken) {
+	if json.Unmarshal([]byte(text), &c.savedCredentials) != nil || c.Issuer == "" || !syntax.IsWord(c.AccessToken) {
 		return nil, errSaved
 	}
 	if c.Key != nil {
@@ -101,16 +103,6 @@ func parseCredentials(text Secret) (*credentials, error) {
 		}
 	}
 	return c, nil
-}
-
-// isHeaderText reports whether a text can be one word of a header.
-func isHeaderText(text string) bool {
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] >= 0x7f {
-			return false
-		}
-	}
-	return text != ""
 }
 
 // A Secret is a token, password or assertion. Printed, logged or marshalled, it is

@@ -40,9 +40,9 @@
 // calls and policies are bound to [Grant.Principal]. Calls can need more scopes than other
 // requests: the challenge names them, and the client obtains them.
 //
-// A [Proxy] is an authorization server in front of an identity provider without dynamic
-// registration. It verifies its own tokens. Package oauthtest has an authorization server for
-// tests.
+// Package [github.com/dovetail-go/dovetail/transport/oauth/proxy] is an authorization server in front
+// of an identity provider without dynamic registration. Package oauthtest has an authorization server
+// for tests.
 //
 // # Guarantees
 //
@@ -61,11 +61,9 @@
 //     settings of the environment are ignored.
 //  6. A browser is opened only for https URLs (with AllowLoopback also http of this
 //     machine), and without a shell.
-//  7. A [Proxy] asks the person to agree before each login, and gives its clients only tokens of
-//     its own.
-//  8. Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
+//  7. Tokens, passwords and assertions are a [Secret], which prints as "[secret]". No error
 //     of this package contains one.
-//  9. All types are safe for concurrent use, unless their documentation says otherwise.
+//  8. All types are safe for concurrent use, unless their documentation says otherwise.
 //
 // # Specification
 //

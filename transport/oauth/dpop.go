@@ -28,6 +28,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -307,8 +308,8 @@ func parseProofClaims(payload []byte) (*proofClaims, error) {
 		return nil, errProofSyntax
 	}
 	claims := &proofClaims{
-		ID: text(members.Get("jti")), Method: text(members.Get("htm")), URI: text(members.Get("htu")),
-		TokenHash: text(members.Get("ath")), Nonce: text(members.Get("nonce")),
+		ID: syntax.Text(members.Get("jti")), Method: syntax.Text(members.Get("htm")), URI: syntax.Text(members.Get("htu")),
+		TokenHash: syntax.Text(members.Get("ath")), Nonce: syntax.Text(members.Get("nonce")),
 	}
 	issued, ok := numericDate(members.Get("iat"))
 	if !ok || claims.ID == "" || len(claims.ID) > maxProofID {

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
@@ -288,51 +287,6 @@ func ExampleNewIntrospection() {
 	// Output:
 	// ada [library]
 	// the token is not valid: its issuer says that it is not active
-}
-
-// A server whose identity provider has no dynamic registration. Clients register with the proxy
-// of the server, which has one registration at the provider.
-func ExampleNewProxy() {
-	const issuer, resource = "https://mcp.example.com/oauth", "https://mcp.example.com/mcp"
-	proxy, err := oauth.NewProxy(&oauth.ProxyOptions{
-		Issuer: issuer, Resource: resource, Name: "Notes",
-		Provider: "https://login.example.com",
-		Client:   oauth.Registration{ClientID: "notes", Secret: "from the environment"}, // its redirect URI is https://mcp.example.com/oauth/callback
-		Scopes:   []string{"notes"},
-		Keys:     [][]byte{[]byte("at least 32 random bytes, also from the environment")},
-		Admit: func(_ context.Context, login *oauth.ProviderLogin) error {
-			var claims struct {
-				Domain string `json:"hd"`
-			}
-			if err := json.Unmarshal(login.Claims, &claims); err != nil || claims.Domain != "example.com" {
-				return errors.New("only for people of example.com")
-			}
-			return nil
-		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	s := server.New(mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
-	endpoint := streamable.Handler(s, nil)
-	defer endpoint.Close()
-	protected, err := oauth.Protect(endpoint, &oauth.ProtectOptions{
-		Resource: resource, AuthorizationServers: []string{issuer}, Verifier: proxy, Scopes: []string{"notes"},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	handler := proxy.Wrap(protected)
-
-	registration := httptest.NewRequest(http.MethodPost, issuer+"/register", strings.NewReader(`{"client_name":"An app","redirect_uris":["https://app.example/back"]}`))
-	for _, request := range []*http.Request{httptest.NewRequest(http.MethodPost, resource, nil), registration} {
-		response := httptest.NewRecorder()
-		handler.ServeHTTP(response, request)
-		fmt.Println(request.URL.Path, response.Code)
-	}
-	// Output:
-	// /mcp 401
-	// /oauth/register 201
 }
 
 // A function that learns only while it runs which scope it needs.

@@ -31,9 +31,3 @@ func (s *sharedCalls[V]) waiters(prefix string) int {
 	}
 	return all
 }
-
-// LimitStates reduces the number of used states that a proxy remembers.
-func LimitStates(p *Proxy, n int) { p.states.Resize(n) }
-
-// ForgetProvider makes a proxy fetch the metadata of its provider again.
-func ForgetProvider(p *Proxy) { p.provider.Store(nil) }

@@ -115,11 +115,13 @@ var errLoginTimeout = errors.New("the person did not log in before the timeout")
 
 // authorize opens the authorization endpoint in the browser, and waits for the code.
 func (f *CodeFlow) authorize(ctx context.Context, r *tokenRequest, listener CallbackListener, state string) (code, verifier string, err error) {
-	endpoint, err := browserURL(r.server.authorizationEndpoint, r.client.options.AllowLoopback)
-	if err != nil {
-		return "", "", err
+	verifier = oauth2.GenerateVerifier()
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
+	if r.resource != "" {
+		options = append(options, oauth2.SetAuthURLParam("resource", r.resource))
 	}
-	if err := checkQuery(endpoint); err != nil {
+	to, err := r.authorizationURL(oauth2.Config{ClientID: r.clientID, RedirectURL: r.redirectURI, Scopes: r.scopes}, state, options...)
+	if err != nil {
 		return "", "", err
 	}
 	if r.causedBy != nil {
@@ -131,16 +133,7 @@ func (f *CodeFlow) authorize(ctx context.Context, r *tokenRequest, listener Call
 	if open == nil {
 		open = OpenBrowser
 	}
-	verifier = oauth2.GenerateVerifier()
-	config := oauth2.Config{
-		ClientID: r.clientID, RedirectURL: r.redirectURI, Scopes: r.scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: r.server.authorizationEndpoint},
-	}
-	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
-	if r.resource != "" {
-		options = append(options, oauth2.SetAuthURLParam("resource", r.resource))
-	}
-	if err := open(ctx, config.AuthCodeURL(state, options...)); err != nil {
+	if err := open(ctx, to); err != nil {
 		return "", "", err
 	}
 	response, err := listener.Wait(ctx)
@@ -149,6 +142,19 @@ func (f *CodeFlow) authorize(ctx context.Context, r *tokenRequest, listener Call
 	}
 	code, err = r.server.readAuthorization(response, state)
 	return code, verifier, err
+}
+
+// authorizationURL returns the URL at which a person logs in.
+func (r *tokenRequest) authorizationURL(config oauth2.Config, state string, options ...oauth2.AuthCodeOption) (string, error) {
+	endpoint, err := browserURL(r.server.authorizationEndpoint, r.client.options.AllowLoopback)
+	if err == nil {
+		err = checkQuery(endpoint)
+	}
+	if err != nil {
+		return "", err
+	}
+	config.Endpoint.AuthURL = r.server.authorizationEndpoint
+	return config.AuthCodeURL(state, options...), nil
 }
 
 // checkQuery refuses an authorization endpoint whose query has parameters of an authorization

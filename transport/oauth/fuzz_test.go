@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 // Accepted resource metadata has the server's origin, and is bounded.
@@ -37,13 +38,11 @@ func FuzzResourceMetadata(f *testing.F) {
 		if err != nil || !httpclient.SameOrigin(u, server) || u.User != nil || strings.Contains(r.resource, "#") {
 			t.Fatalf("accepted the resource %q", r.resource)
 		}
-		if len(r.issuers) == 0 || len(r.issuers) > maxIssuers || len(r.scopes) > maxScopes || len(strings.Join(r.scopes, " ")) > maxScope {
+		if len(r.issuers) == 0 || len(r.issuers) > maxIssuers || len(r.scopes) > 128 || len(strings.Join(r.scopes, " ")) > 8<<10 {
 			t.Fatalf("accepted %d issuers and %d scopes", len(r.issuers), len(r.scopes))
 		}
-		for _, scope := range r.scopes {
-			if !isScope(scope) {
-				t.Fatalf("accepted the scope %q", scope)
-			}
+		if err := syntax.CheckScopes(r.scopes); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 // IntrospectionOptions configure an [Introspection].
@@ -92,10 +93,7 @@ var _ Verifier = (*Introspection)(nil)
 
 // NewIntrospection returns a verifier. It returns an error if the options are invalid.
 func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
-	var o IntrospectionOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &IntrospectionOptions{})
 	o.CacheTime = cmp.Or(o.CacheTime, DefaultCacheTime)
 	o.Skew = cmp.Or(o.Skew, DefaultSkew)
 	if o.Client.Method == "" {
@@ -112,10 +110,7 @@ func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("oauth.NewIntrospection: %w", err)
 	}
-	client := guard.Client()
-	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
-		return &URLError{URL: shown(req.URL), Reason: "the introspection endpoint redirects there, and tokens are not sent to other URLs"}
-	}
+	client := withoutRedirects(guard.Client(), "the introspection endpoint redirects there, and tokens are not sent to other URLs")
 	return &Introspection{
 		options: &o, http: client, running: semaphore.NewWeighted(maxQueries),
 		valid: newLRU[tokenKey, verification](maxCached), invalid: newLRU[tokenKey, verification](maxInvalid),
@@ -123,7 +118,7 @@ func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 }
 
 func (o *IntrospectionOptions) check() error {
-	if err := checkIdentifier("Issuer", o.Issuer); err != nil {
+	if err := syntax.CheckIdentifier("Issuer", o.Issuer); err != nil {
 		return err
 	}
 	switch {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 // JWTOptions configure a [JWTVerifier].
@@ -69,10 +71,7 @@ var _ Verifier = (*JWTVerifier)(nil)
 // NewJWTVerifier returns a verifier. It fetches nothing. It returns an error if the options
 // are invalid.
 func NewJWTVerifier(opts *JWTOptions) (*JWTVerifier, error) {
-	var o JWTOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &JWTOptions{})
 	v := &JWTVerifier{issuer: o.Issuer, anyType: o.AnyType, skew: cmp.Or(o.Skew, DefaultSkew)}
 	if err := v.configure(&o); err != nil {
 		return nil, fmt.Errorf("oauth.NewJWTVerifier: %w", err)
@@ -81,7 +80,7 @@ func NewJWTVerifier(opts *JWTOptions) (*JWTVerifier, error) {
 }
 
 func (v *JWTVerifier) configure(o *JWTOptions) (err error) {
-	if err := checkIdentifier("Issuer", o.Issuer); err != nil {
+	if err := syntax.CheckIdentifier("Issuer", o.Issuer); err != nil {
 		return err
 	}
 	if v.skew < 0 || v.skew > maxSkew {

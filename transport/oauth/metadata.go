@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 const (
@@ -287,7 +288,7 @@ func (c *Client) discover(ctx context.Context, server *url.URL, challenged strin
 	}
 	switch {
 	case errors.Is(err, errAbsent):
-		return &resourceMetadata{resource: canonical(server), issuers: []string{root.String()}, legacy: true}, nil
+		return &resourceMetadata{resource: syntax.Canonical(server), issuers: []string{root.String()}, legacy: true}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -305,11 +306,11 @@ func parseResourceMetadata(d *document, server *url.URL) (*resourceMetadata, err
 	case d.err != nil:
 		return nil, d.err
 	case !covers(r.resource, server):
-		return nil, d.wrong(fmt.Sprintf("expected the resource %s or one that contains it, got %s", quote(canonical(server)), quote(r.resource)))
+		return nil, d.wrong(fmt.Sprintf("expected the resource %s or one that contains it, got %s", quote(syntax.Canonical(server)), quote(r.resource)))
 	case len(r.issuers) == 0 || len(r.issuers) > maxIssuers:
 		return nil, d.wrong(fmt.Sprintf("expected 1 to %d authorization servers, got %d", maxIssuers, len(r.issuers)))
 	}
-	r.scopes = uniqueScopes(r.scopes)
+	r.scopes = syntax.UniqueScopes(r.scopes)
 	return r, nil
 }
 
@@ -324,14 +325,4 @@ func covers(resource string, server *url.URL) bool {
 	}
 	rest, ok := strings.CutPrefix(server.EscapedPath(), strings.TrimSuffix(u.EscapedPath(), "/"))
 	return ok && (rest == "" || rest[0] == '/')
-}
-
-// canonical returns the resource identifier of a server. RFC 8707, section 2.
-func canonical(server *url.URL) string {
-	u := plain(server)
-	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
-	if u.Path == "/" {
-		u.Path = ""
-	}
-	return u.String()
 }

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -127,10 +126,7 @@ func (o DPoPOptions) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
 func (o DPoPOptions) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
 
 func (o *ProtectOptions) withDefaults() (ProtectOptions, error) {
-	var opts ProtectOptions
-	if o != nil {
-		opts = *o
-	}
+	opts := *cmp.Or(o, &ProtectOptions{})
 	if err := opts.check(); err != nil {
 		return opts, err
 	}
@@ -150,21 +146,21 @@ func (o *ProtectOptions) check() error {
 	if rest, ok := strings.CutPrefix(resource, "http://"); ok && o.AllowHTTP {
 		resource = "https://" + rest
 	}
-	if err := checkIdentifier("Resource", resource); err != nil {
+	if err := syntax.CheckIdentifier("Resource", resource); err != nil {
 		return err
 	}
 	if _, keys := o.Verifier.(*APIKeyVerifier); !keys && len(o.AuthorizationServers) == 0 {
 		return errors.New("expected an issuer in AuthorizationServers")
 	}
 	for _, issuer := range o.AuthorizationServers {
-		if err := checkIdentifier("AuthorizationServers", issuer); err != nil {
+		if err := syntax.CheckIdentifier("AuthorizationServers", issuer); err != nil {
 			return err
 		}
 	}
 	if o.Verifier == nil {
 		return errors.New("expected a Verifier")
 	}
-	if err := checkScopes(slices.Concat(o.Scopes, o.ScopesSupported)); err != nil {
+	if err := syntax.CheckScopes(slices.Concat(o.Scopes, o.ScopesSupported)); err != nil {
 		return err
 	}
 	if o.Store != nil && o.DPoP != nil && o.DPoP.Nonces && o.DPoP.NonceKey == nil {
@@ -176,17 +172,6 @@ func (o *ProtectOptions) check() error {
 func (o *DPoPOptions) check() error {
 	if o != nil && (o.MaxAge < 0 || o.MaxAge > maxProofAge) {
 		return fmt.Errorf("the MaxAge of proofs is %v; expected at most %v", o.MaxAge, maxProofAge)
-	}
-	return nil
-}
-
-// checkIdentifier checks the URL of a resource or an issuer. RFC 9728, section 1.2; RFC
-// 8414, section 2.
-func checkIdentifier(field, text string) error {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(text, "?# ") || u.Opaque != "" ||
-		u.Scheme != "https" && (u.Scheme != "http" || !netguard.IsLoopback(u.Hostname())) {
-		return fmt.Errorf("%s: expected a URL that is https, or http on a loopback host, without user, query and fragment, got %s", field, quote(text))
 	}
 	return nil
 }

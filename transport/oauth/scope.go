@@ -2,26 +2,17 @@ package oauth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
-const (
-	// maxScopes is the number of scopes that are requested, and maxScope their total
-	// length, in bytes.
-	maxScopes = 128
-	maxScope  = 8 << 10
-	// offlineAccess is the scope that requests a refresh token. OpenID Connect Core,
-	// section 11.
-	offlineAccess = "offline_access"
-)
+// offlineAccess is the scope that requests a refresh token. OpenID Connect Core, section 11.
+const offlineAccess = "offline_access"
 
 // scopesToRequest returns the scopes of a challenge, else those that the resource lists;
 // and in addition those of the options and those that were requested before.
@@ -38,47 +29,12 @@ func (c *Client) scopesToRequest(challenge tokenChallenge, resource *resourceMet
 	if isCodeFlow && !c.options.NoRefresh && len(scopes) > 0 && slices.Contains(as.scopes, offlineAccess) {
 		scopes = append(scopes, offlineAccess)
 	}
-	return uniqueScopes(scopes)
-}
-
-// uniqueScopes removes duplicates and invalid scopes, and cuts the list at its limits.
-func uniqueScopes(scopes []string) []string {
-	var all []string
-	size := 0
-	for _, scope := range scopes {
-		if slices.Contains(all, scope) || !isScope(scope) {
-			continue
-		}
-		if size += len(scope) + 1; size > maxScope || len(all) == maxScopes {
-			break
-		}
-		all = append(all, scope)
-	}
-	return all
-}
-
-// splitScope parses a scope parameter.
-func splitScope(text string) []string {
-	return uniqueScopes(strings.Fields(text[:min(len(text), maxScope)]))
+	return syntax.UniqueScopes(scopes)
 }
 
 // containsAll reports whether all contains each of some.
 func containsAll(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(scope string) bool { return !slices.Contains(all, scope) })
-}
-
-// checkScopes returns an error if one of the texts is not a scope.
-func checkScopes(scopes []string) error {
-	for _, scope := range scopes {
-		if !isScope(scope) {
-			return errors.New(quote(scope) + " is not a scope; expected printable characters without space, quote and backslash (RFC 6749, section 3.3)")
-		}
-	}
-	return nil
-}
-
-func isScope(text string) bool {
-	return isHeaderText(text) && !strings.ContainsAny(text, `"\`)
 }
 
 // Require returns an error unless the request of a call was granted scopes, or scopes that
@@ -103,12 +59,7 @@ func (p *protector) require(grant *Grant, scopes []string) error {
 	if p.has(grant, scopes) {
 		return nil
 	}
-	all := slices.Clone(p.options.Scopes)
-	for _, scope := range scopes {
-		if !slices.Contains(all, scope) {
-			all = append(all, scope)
-		}
-	}
+	all := syntax.UniqueScopes(slices.Concat(p.options.Scopes, scopes))
 	challenges := p.challenges(&refusal{code: codeInsufficientScope, scopes: all, dpop: grant.Confirmation != "", err: errCallScope})
 	return &transport.ScopeError{Scopes: all, Challenge: string(challenges[0].Append(nil))}
 }
@@ -158,12 +109,4 @@ func closure(implies map[string][]string) map[string][]string {
 		all[broad] = implied
 	}
 	return all
-}
-
-// text decodes a JSON string. It returns "" for other values.
-func text(raw json.RawMessage) string {
-	if jsonscan.KindOf(raw) != jsonscan.String {
-		return ""
-	}
-	return jsonscan.Unquote(raw)
 }

@@ -63,7 +63,6 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := oauth.ProxyOptions{Client: registration, Keys: [][]byte{[]byte(strings.Repeat(canary, 3))}}
 	secret := oauth.Secret(canary)
 	receiver, err := new(oauth.LoopbackReceiver).Listen(t.Context(), canary, "")
 	if err != nil {
@@ -89,7 +88,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		clean(value, "%s", "%q", "%x", "%X", "%d")
 	}
 	for _, value := range []any{
-		&secret, options, &options, options.Flow, protect, &protect, proxy, &proxy, oauth.IntrospectionOptions{Client: registration}, struct{ m *oauth.MemoryStore }{memory},
+		&secret, options, &options, options.Flow, protect, &protect, oauth.IntrospectionOptions{Client: registration}, struct{ m *oauth.MemoryStore }{memory},
 	} {
 		clean(value)
 	}

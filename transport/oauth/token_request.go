@@ -146,13 +146,19 @@ type tokenTransport struct {
 }
 
 func (t *tokenTransport) httpClient() *http.Client {
-	client := *t.client.http
+	client := withoutRedirects(t.client.http, "the token endpoint redirects there, and secrets are not sent to other URLs")
 	client.Transport = t
-	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
-		// The path is not shown, because it may repeat secrets.
-		return &URLError{URL: req.URL.Scheme + "://" + req.URL.Host, Reason: "the token endpoint redirects there, and secrets are not sent to other URLs"}
+	return client
+}
+
+// withoutRedirects returns a copy of a client that refuses redirects for a reason. The error does not show the
+// path, because it may repeat secrets.
+func withoutRedirects(client *http.Client, reason string) *http.Client {
+	with := *client
+	with.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
+		return &URLError{URL: req.URL.Scheme + "://" + req.URL.Host, Reason: reason}
 	}
-	return &client
+	return &with
 }
 
 // RoundTrip sends a request and stores the nonce of the response. It reads the whole body,
@@ -243,11 +249,7 @@ func (r *tokenRequest) revoke(ctx context.Context, registration *Registration, t
 	if err != nil {
 		return err
 	}
-	client := *r.client.http
-	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
-		return &URLError{URL: req.URL.Scheme + "://" + req.URL.Host, Reason: "the revocation endpoint redirects there, and tokens are not sent to other URLs"}
-	}
-	res, err := send(&client, req)
+	res, err := send(withoutRedirects(r.client.http, "the revocation endpoint redirects there, and tokens are not sent to other URLs"), req)
 	if err != nil || res.status == http.StatusOK {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 )
 
 // A Verifier verifies tokens: a [*JWTVerifier], an [*Introspection], an [*APIKeyVerifier],
-// [Issuers] for several of them, a [*Proxy] or your own. It must be safe for concurrent use.
+// [Issuers] for several of them, a proxy.Proxy or your own. It must be safe for concurrent use.
 type Verifier interface {
 	// Verify checks that a token is genuine, from a trusted issuer, for the audience, and
 	// valid at this time. It does not check a DPoP proof. For an invalid token it returns an
@@ -210,7 +211,7 @@ func (c *claims) text(name string) (string, error) {
 	if raw == nil {
 		return "", nil
 	}
-	value := text(raw)
+	value := syntax.Text(raw)
 	if value == "" || len(value) > maxClaim {
 		return "", &InvalidTokenError{Reason: fmt.Sprintf("its claim %s is not a string of 1 to %d bytes", name, maxClaim)}
 	}
@@ -226,7 +227,7 @@ func (c *claims) texts(name string) ([]string, error) {
 	case jsonscan.EOF:
 		return nil, nil
 	case jsonscan.String:
-		return []string{text(raw)}, nil
+		return []string{syntax.Text(raw)}, nil
 	case jsonscan.Array:
 		err = json.Unmarshal(raw, &all)
 	default:
@@ -264,7 +265,7 @@ func (c *claims) confirmation() (string, error) {
 	}
 	bound, err := jsonscan.ReadObject(raw)
 	if err == nil && bound.Len() == 1 {
-		if thumbprint := text(bound.Get("jkt")); thumbprint != "" {
+		if thumbprint := syntax.Text(bound.Get("jkt")); thumbprint != "" {
 			return thumbprint, nil
 		}
 	}
@@ -325,7 +326,7 @@ func issuerOf(token string) string {
 	if err != nil {
 		return ""
 	}
-	return text(claims.Get("iss"))
+	return syntax.Text(claims.Get("iss"))
 }
 
 // Format prints the number of issuers, and nothing of their verifiers.

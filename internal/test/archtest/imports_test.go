@@ -84,9 +84,13 @@ transport/streamable/internal/wire: jsonrpc mcp internal/httpguard internal/sse 
 transport/streamable/internal/session: jsonrpc mcp transport transport/store transport/streamable/internal/wire internal/state internal/httpguard internal/bufpool internal/jsonscan internal/quota internal/sse net/http golang.org/x/sync
 transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse transport/streamable/internal/session transport/streamable/internal/wire transport/internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sys
-transport/oauth:          jsonrpc mcp transport transport/store internal/state internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
+transport/oauth/internal/syntax: internal/jsonscan internal/netguard
+transport/oauth/internal/provider: golang.org/x/oauth2
+transport/oauth:          jsonrpc mcp transport transport/store transport/oauth/internal/provider transport/oauth/internal/syntax internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
+transport/oauth/proxy:    transport/store transport/oauth transport/oauth/internal/provider transport/oauth/internal/syntax internal/jsonscan internal/netguard internal/state internal/token
+                          net/http github.com/hashicorp/golang-lru/v2 golang.org/x/oauth2
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
 
 # Webhooks of events. server and client need no HTTP for them, server/webhook and client/webhook do.

@@ -25,7 +25,7 @@ func corePackages() []string {
 		"internal/pattern", "internal/quota", "internal/sse", "internal/task", "internal/token",
 		"internal/uritemplate", "internal/webhook/signature",
 		"jsonrpc", "mcp", "policy", "schema", "server", "server/webhook",
-		"transport", "transport/oauth", "transport/sse", "transport/stdio",
+		"transport", "transport/oauth", "transport/oauth/proxy", "transport/sse", "transport/stdio",
 		"transport/store", "transport/streamable", "transport/ws",
 	}
 }

@@ -1,4 +1,4 @@
-package oauth_test
+package proxy_test
 
 import (
 	"context"
@@ -21,27 +21,28 @@ import (
 
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
+	"github.com/dovetail-go/dovetail/transport/oauth/proxy"
 )
 
 // A proxied is a protected endpoint behind a proxy, and the identity provider.
 type proxied struct {
-	*fixture // its issuer is the provider
+	*identityProvider
 	t        testing.TB
 	web      *httptest.Server
-	proxy    *oauth.Proxy
+	proxy    *proxy.Proxy
 	resource string
 	issuer   string
 }
 
-func newProxied(t testing.TB, change func(*oauth.ProxyOptions)) *proxied {
+func newProxied(t testing.TB, change func(*proxy.Options)) *proxied {
 	web := httptest.NewUnstartedServer(nil)
 	at := "http://" + web.Listener.Addr().String()
 	p := &proxied{t: t, web: web, resource: at + "/mcp", issuer: at + "/oauth"}
-	p.fixture = newFixture(t, &oauthtest.Options{Subject: "ada", NoRegistration: true, Clients: []oauthtest.Client{
+	p.identityProvider = newIdentityProvider(t, &oauthtest.Options{Subject: "ada", NoRegistration: true, Clients: []oauthtest.Client{
 		{ID: "proxy", Secret: "upstream-secret", RedirectURIs: []string{p.issuer + "/callback"}},
 	}})
-	opts := &oauth.ProxyOptions{
-		Issuer: p.issuer, Resource: p.resource, Name: "Notes", Provider: p.fixture.issuer.URL,
+	opts := &proxy.Options{
+		Issuer: p.issuer, Resource: p.resource, Name: "Notes", Provider: p.identityProvider.url,
 		Client: oauth.Registration{ClientID: "proxy", Secret: "upstream-secret"}, Scopes: []string{"notes", "erase"},
 		RedirectSchemes: []string{"com.example.app"}, AllowLoopback: true, Logger: quiet(),
 	}
@@ -49,7 +50,7 @@ func newProxied(t testing.TB, change func(*oauth.ProxyOptions)) *proxied {
 		change(opts)
 	}
 	var err error
-	if p.proxy, err = oauth.NewProxy(opts); err != nil {
+	if p.proxy, err = proxy.New(opts); err != nil {
 		t.Fatal(err)
 	}
 	handler, err := oauth.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,6 +202,13 @@ func location(t testing.TB, res *http.Response) url.Values {
 	return u.Query()
 }
 
+// do sends a request to a handler.
+func do(h http.Handler, method, path, body string) *http.Response {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w.Result()
+}
+
 // call calls the protected endpoint.
 func (p *proxied) call(token any) (int, string) {
 	p.t.Helper()
@@ -217,26 +225,18 @@ func (p *proxied) call(token any) (int, string) {
 	return res.StatusCode, bodyOf(p.t, res)
 }
 
-// A client of this package registers, logs in, refreshes and logs out.
-func TestProxy(t *testing.T) {
+// A client of package oauth registers, logs in, refreshes and logs out.
+func TestLogin(t *testing.T) {
 	p := newProxied(t, nil)
 	now := time.Now()
-	client := p.client(func(o *oauth.ClientOptions) {
-		o.Flow, o.Clock = &oauth.CodeFlow{Open: p.agree, Timeout: 5 * time.Second}, func() time.Time { return now }
-	})
-	request := func() {
-		t.Helper()
-		if status, err := p.requestAt(client, p.resource); err != nil || status != http.StatusOK {
-			t.Fatalf("got %d, %v", status, err)
-		}
-	}
-	request()
+	client := newClient(t, func() time.Time { return now }, 5*time.Second, p.agree)
+	request(t, client, p.resource)
 	now = now.Add(2 * time.Hour)
-	request()
-	if got := p.count("issuer/token"); got != 2 { // the code and the refresh token
+	request(t, client, p.resource)
+	if got := p.count("/token"); got != 2 { // the code and the refresh token
 		t.Errorf("%d token requests to the provider", got)
 	}
-	for _, form := range p.forms("issuer/token") {
+	for _, form := range p.forms("/token") {
 		if form.Get("grant_type") == "authorization_code" && form.Get("code_verifier") == "" {
 			t.Error("the request to the provider is without PKCE")
 		}
@@ -244,12 +244,12 @@ func TestProxy(t *testing.T) {
 	if err := client.Logout(t.Context(), p.resource); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.count("issuer/revoke"); got != 1 {
+	if got := p.count("/revoke"); got != 1 {
 		t.Errorf("%d revocations at the provider", got)
 	}
 }
 
-func TestProxyTokens(t *testing.T) {
+func TestTokens(t *testing.T) {
 	p := newProxied(t, nil)
 	id := p.registered()
 	form := p.login(id)
@@ -284,10 +284,10 @@ func TestProxyTokens(t *testing.T) {
 			t.Errorf("%s is accepted: %d", name, status)
 		}
 	}
-	if _, err := p.proxy.Verify(t.Context(), oauth.Secret(fmt.Sprint(first["access_token"])), "https://other.example/mcp"); !is[*oauth.InvalidTokenError](err) {
+	if _, err := p.proxy.Verify(t.Context(), oauth.Secret(fmt.Sprint(first["access_token"])), "https://other.example/mcp"); !isInvalidToken(err) {
 		t.Errorf("for another audience: %v", err)
 	}
-	foreign, err := p.as.Sign(map[string]any{"iss": p.fixture.issuer.URL, "sub": "ada", "aud": p.resource, "exp": time.Now().Add(time.Hour).Unix(), "scope": "notes"})
+	foreign, err := p.as.Sign(map[string]any{"iss": p.identityProvider.url, "sub": "ada", "aud": p.resource, "exp": time.Now().Add(time.Hour).Unix(), "scope": "notes"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestProxyTokens(t *testing.T) {
 	}
 }
 
-func TestProxyRefreshTokens(t *testing.T) {
+func TestRefreshTokens(t *testing.T) {
 	p := newProxied(t, nil)
 	id := p.registered()
 	_, first := p.token(p.login(id))
@@ -313,11 +313,11 @@ func TestProxyRefreshTokens(t *testing.T) {
 	if _, answer := refresh(first["refresh_token"], p.registered()); answer["error"] != "invalid_grant" {
 		t.Errorf("another client: %v", answer)
 	}
-	p.replace("issuer/token", refuseWith(http.StatusBadGateway, ""))
+	p.replace("/token", refuseWith(http.StatusBadGateway, ""))
 	if status, answer := refresh(first["refresh_token"], id); status != http.StatusServiceUnavailable {
 		t.Errorf("while the provider fails: %d, %v", status, answer)
 	}
-	p.replace("issuer/token", nil)
+	p.replace("/token", nil)
 	status, second := refresh(first["refresh_token"], id)
 	if status != http.StatusOK || second["refresh_token"] == first["refresh_token"] {
 		t.Fatalf("got %d, %v", status, second)
@@ -352,9 +352,9 @@ func TestProxyRefreshTokens(t *testing.T) {
 
 // Anyone can begin logins and come back without a code of the provider. That does not make a
 // proxy forget used codes.
-func TestProxyRemembersUsesDespiteLogins(t *testing.T) {
+func TestRemembersUsesDespiteLogins(t *testing.T) {
 	p := newProxied(t, nil)
-	oauth.LimitStates(p.proxy, 2)
+	proxy.LimitStates(p.proxy, 2)
 	id := p.registered()
 	form := p.login(id)
 	_, tokens := p.token(form)
@@ -377,7 +377,7 @@ func TestProxyRemembersUsesDespiteLogins(t *testing.T) {
 
 // A login ends if the provider says that the person has to log in again, and outlives all other
 // refusals.
-func TestProxyRefreshRefused(t *testing.T) {
+func TestRefreshRefused(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		code   string // "" for a page
@@ -418,9 +418,9 @@ func TestProxyRefreshRefused(t *testing.T) {
 		id := p.registered()
 		_, tokens := p.token(p.login(id))
 		form := url.Values{"grant_type": {"refresh_token"}, "client_id": {id}, "refresh_token": {fmt.Sprint(tokens["refresh_token"])}}
-		p.replace("issuer/token", refuseWith(test.status, test.code))
+		p.replace("/token", refuseWith(test.status, test.code))
 		if test.code == "" {
-			p.replace("issuer/token", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<h1>No</h1>", test.status) })
+			p.replace("/token", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<h1>No</h1>", test.status) })
 		}
 		refused, code, after := http.StatusServiceUnavailable, "temporarily_unavailable", http.StatusOK
 		if test.ends {
@@ -440,24 +440,22 @@ func TestProxyRefreshRefused(t *testing.T) {
 }
 
 // A login outlives a time in which the provider has no usable metadata or responses.
-func TestProxyKeepsLoginsOfAFailingProvider(t *testing.T) {
-	const metadata = "issuer/.well-known/oauth-authorization-server"
-	for name, fail := range map[string]func(p *proxied){
-		"a malformed answer": func(p *proxied) {
-			p.replace("issuer/token", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 1) })
+func TestKeepsLoginsOfAFailingProvider(t *testing.T) {
+	for name, fail := range map[string]func(p *replicas){
+		"a malformed answer": func(p *replicas) {
+			p.replace("/token", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 1) })
 		},
-		"no metadata": func(p *proxied) {
-			oauth.ForgetProvider(p.proxy)
-			p.replace(metadata, http.NotFound)
-			p.replace("issuer/.well-known/openid-configuration", http.NotFound)
+		"no metadata": func(p *replicas) {
+			p.replace("/.well-known/oauth-authorization-server", http.NotFound)
+			p.replace("/.well-known/openid-configuration", http.NotFound)
 		},
 	} {
-		p := newProxied(t, nil)
+		p := newProxies(t, nil) // the second has not fetched the metadata
 		id := p.registered()
 		_, tokens := p.token(p.login(id))
 		form := url.Values{"grant_type": {"refresh_token"}, "client_id": {id}, "refresh_token": {fmt.Sprint(tokens["refresh_token"])}}
 		fail(p)
-		if status, answer := p.token(form); status != http.StatusServiceUnavailable {
+		if status, answer := p.atSecond("token", form); status != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d, %v", name, status, answer)
 		}
 		if status, _ := p.call(tokens["access_token"]); status != http.StatusOK {
@@ -472,7 +470,7 @@ func TestProxyKeepsLoginsOfAFailingProvider(t *testing.T) {
 
 // The browser is not sent to an authorization endpoint that could mislead the person, or that
 // sets parameters of the request.
-func TestProxyChecksTheAuthorizationEndpoint(t *testing.T) {
+func TestChecksTheAuthorizationEndpoint(t *testing.T) {
 	for _, endpoint := range []string{
 		"http://login.example.com/authorize", "https://user@login.example.com/authorize", "https://login.example.com/authorize#x",
 		"https://login.example.com/authorize?redirect_uri=https://evil.example", "https://login.example.com/authorize?%zz",
@@ -489,13 +487,13 @@ func TestProxyChecksTheAuthorizationEndpoint(t *testing.T) {
 }
 
 // The consent page says who asks for what, and no login begins before the person agrees.
-func TestProxyConsentPage(t *testing.T) {
+func TestConsentPage(t *testing.T) {
 	p := newProxied(t, nil)
 	id := p.register(`{"client_name":"<b>Evil\u202e</b>","redirect_uris":["` + clientRedirect + `"]}`)
 	b := newBrowser(t, clientRedirect)
 	for range 2 { // also when the same client asks again
 		res, page := b.open(p.authorizeURL(id, nil))
-		for _, want := range []string{"&lt;b&gt;Evil&lt;/b&gt;", clientRedirect, "notes", "Notes", p.fixture.issuer.URL} {
+		for _, want := range []string{"&lt;b&gt;Evil&lt;/b&gt;", clientRedirect, "notes", "Notes", p.identityProvider.url} {
 			if !strings.Contains(page, want) {
 				t.Errorf("the page is without %q:\n%s", want, page)
 			}
@@ -512,7 +510,7 @@ func TestProxyConsentPage(t *testing.T) {
 				t.Errorf("the page sets %v", cookie)
 			}
 		}
-		if p.count("issuer/authorize") != 0 {
+		if p.count("/authorize") != 0 {
 			t.Fatal("the login begins without consent")
 		}
 	}
@@ -527,7 +525,7 @@ func TestProxyConsentPage(t *testing.T) {
 		"another origin":    b.decide(at, page, "allow", http.Header{"Origin": {"https://evil.example"}}),
 		"a changed request": b.decide(at, strings.Replace(page, `value="dt1.`, `value="dt1.A`, 1), "allow", nil),
 	} {
-		if res.StatusCode != http.StatusForbidden || p.count("issuer/authorize") != 0 {
+		if res.StatusCode != http.StatusForbidden || p.count("/authorize") != 0 {
 			t.Errorf("%s: got %d", name, res.StatusCode)
 		}
 	}
@@ -537,15 +535,15 @@ func TestProxyConsentPage(t *testing.T) {
 }
 
 // With https, cookies have the prefix that binds them to the host.
-func TestProxyCookiesOverHTTPS(t *testing.T) {
-	proxy, err := oauth.NewProxy(&oauth.ProxyOptions{
-		Issuer: "https://mcp.example.com", Resource: testResource, Provider: testIssuer, Client: oauth.Registration{ClientID: "proxy", Secret: "x"},
+func TestCookiesOverHTTPS(t *testing.T) {
+	p, err := proxy.New(&proxy.Options{
+		Issuer: "https://mcp.example.com", Resource: "https://mcp.example.com/mcp", Provider: "https://login.example.com/tenant", Client: oauth.Registration{ClientID: "proxy", Secret: "x"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := proxy.Wrap(http.NotFoundHandler())
-	res := do(h, http.MethodPost, "/register", nil, `{"redirect_uris":["`+clientRedirect+`"]}`)
+	h := p.Wrap(http.NotFoundHandler())
+	res := do(h, http.MethodPost, "/register", `{"redirect_uris":["`+clientRedirect+`"]}`)
 	var client struct {
 		ID string `json:"client_id"`
 	}
@@ -553,23 +551,23 @@ func TestProxyCookiesOverHTTPS(t *testing.T) {
 		t.Fatal(err)
 	}
 	query := url.Values{"response_type": {"code"}, "client_id": {client.ID}, "redirect_uri": {clientRedirect}, "code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"}}
-	res = do(h, http.MethodGet, "/authorize?"+query.Encode(), nil, "")
+	res = do(h, http.MethodGet, "/authorize?"+query.Encode(), "")
 	if len(res.Cookies()) != 1 {
 		t.Fatalf("got %d, %v", res.StatusCode, res.Cookies())
 	}
 	if cookie := res.Cookies()[0]; !strings.HasPrefix(cookie.Name, "__Host-") || !cookie.Secure || cookie.Path != "/" || cookie.Domain != "" {
 		t.Errorf("got %v", cookie)
 	}
-	if res := do(h, http.MethodGet, "/.well-known/oauth-authorization-server", nil, ""); res.StatusCode != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != "*" {
+	if res := do(h, http.MethodGet, "/.well-known/oauth-authorization-server", ""); res.StatusCode != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("the metadata: %d, %v", res.StatusCode, res.Header)
 	}
-	if res := do(h, http.MethodGet, "/other", nil, ""); res.StatusCode != http.StatusNotFound {
+	if res := do(h, http.MethodGet, "/other", ""); res.StatusCode != http.StatusNotFound {
 		t.Errorf("another path: %d", res.StatusCode)
 	}
 }
 
 // The response of the provider is accepted once, and only in the browser that agreed.
-func TestProxyCallback(t *testing.T) {
+func TestCallback(t *testing.T) {
 	p := newProxied(t, nil)
 	id := p.registered()
 	victim := newBrowser(t, p.issuer+"/callback")
@@ -607,7 +605,7 @@ func TestProxyCallback(t *testing.T) {
 }
 
 // Nothing is sent to a redirect URI that is not registered byte for byte.
-func TestProxyRedirectURIs(t *testing.T) {
+func TestRedirectURIs(t *testing.T) {
 	p := newProxied(t, nil)
 	id := p.register(`{"redirect_uris":["` + clientRedirect + `","http://127.0.0.1:1234/callback","com.example.app:/back"]}`)
 	b := newBrowser(t, clientRedirect)
@@ -644,12 +642,12 @@ func TestProxyRedirectURIs(t *testing.T) {
 	}
 }
 
-func TestProxyAdmit(t *testing.T) {
-	var admit func(*oauth.ProviderLogin) error
-	p := newProxied(t, func(o *oauth.ProxyOptions) {
+func TestAdmit(t *testing.T) {
+	var admit func(*proxy.Login) error
+	p := newProxied(t, func(o *proxy.Options) {
 		o.AuthorizationEndpoint, o.TokenEndpoint = o.Provider+"/authorize", o.Provider+"/token"
 		o.ProviderScopes = []string{"user"} // without openid there is no ID token
-		o.Admit = func(_ context.Context, login *oauth.ProviderLogin) error { return admit(login) }
+		o.Admit = func(_ context.Context, login *proxy.Login) error { return admit(login) }
 	})
 	id := p.registered()
 	try := func() url.Values {
@@ -657,15 +655,15 @@ func TestProxyAdmit(t *testing.T) {
 		_, page := b.open(p.authorizeURL(id, map[string]string{"scope": "notes erase offline_access"}))
 		return location(t, b.decide(p.issuer+"/authorize", page, "allow", nil))
 	}
-	admit = func(*oauth.ProviderLogin) error { return errors.New("not a member") }
+	admit = func(*proxy.Login) error { return errors.New("not a member") }
 	if got := try(); got.Get("error") != "access_denied" {
 		t.Errorf("refused: %v", got)
 	}
-	admit = func(*oauth.ProviderLogin) error { return nil }
+	admit = func(*proxy.Login) error { return nil }
 	if got := try(); got.Get("error") != "server_error" {
 		t.Errorf("without a subject: %v", got)
 	}
-	admit = func(login *oauth.ProviderLogin) error {
+	admit = func(login *proxy.Login) error {
 		if login.AccessToken == "" || login.Claims != nil || login.Subject != "" || fmt.Sprint(login.Scopes) != "[notes erase]" {
 			t.Errorf("admits %+v", login)
 		}
@@ -684,15 +682,15 @@ func TestProxyAdmit(t *testing.T) {
 }
 
 // An ID token must be for this login.
-func TestProxyIDTokens(t *testing.T) {
+func TestIDTokens(t *testing.T) {
 	for name, change := range map[string]map[string]any{
 		"good": {}, "another nonce": {"nonce": "other"}, "no nonce": {"nonce": nil}, "another audience": {"aud": "other"},
 		"another issuer": {"iss": "https://other.example"}, "another party": {"azp": "other"}, "expired": {"exp": time.Now().Add(-time.Hour).Unix()},
 	} {
 		p := newProxied(t, nil)
-		p.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
+		p.replace("/token", func(res http.ResponseWriter, r *http.Request) {
 			claims := map[string]any{
-				"iss": p.fixture.issuer.URL, "sub": "ada", "aud": "proxy", "exp": time.Now().Add(time.Hour).Unix(), "nonce": p.nonce(),
+				"iss": p.identityProvider.url, "sub": "ada", "aud": "proxy", "exp": time.Now().Add(time.Hour).Unix(), "nonce": p.forms("/authorize")[0].Get("nonce"),
 			}
 			maps.Copy(claims, change)
 			maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
@@ -711,47 +709,43 @@ func TestProxyIDTokens(t *testing.T) {
 	}
 }
 
-// nonce returns the nonce of the authorization request to the provider.
-func (p *proxied) nonce() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, request := range p.requests {
-		if _, query, ok := strings.Cut(request, "issuer/authorize?"); ok {
-			values, _ := url.ParseQuery(query)
-			return values.Get("nonce")
-		}
-	}
-	return ""
-}
-
-func TestProxyOptionsThatAreRefused(t *testing.T) {
-	for name, change := range map[string]func(*oauth.ProxyOptions){
-		"no issuer":      func(o *oauth.ProxyOptions) { o.Issuer = "" },
-		"plain http":     func(o *oauth.ProxyOptions) { o.Issuer = "http://mcp.example.com" },
-		"no resource":    func(o *oauth.ProxyOptions) { o.Resource = "" },
-		"no provider":    func(o *oauth.ProxyOptions) { o.Provider = "" },
-		"the provider":   func(o *oauth.ProxyOptions) { o.Issuer = o.Provider },
-		"no client":      func(o *oauth.ProxyOptions) { o.Client.ClientID = "" },
-		"another client": func(o *oauth.ProxyOptions) { o.Client.Issuer = "https://other.example" },
-		"one endpoint":   func(o *oauth.ProxyOptions) { o.TokenEndpoint = "https://login.example.com/token" },
-		"local endpoints": func(o *oauth.ProxyOptions) {
+func TestOptionsThatAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*proxy.Options){
+		"no issuer":      func(o *proxy.Options) { o.Issuer = "" },
+		"plain http":     func(o *proxy.Options) { o.Issuer = "http://mcp.example.com" },
+		"no resource":    func(o *proxy.Options) { o.Resource = "" },
+		"no provider":    func(o *proxy.Options) { o.Provider = "" },
+		"the provider":   func(o *proxy.Options) { o.Issuer = o.Provider },
+		"no client":      func(o *proxy.Options) { o.Client.ClientID = "" },
+		"another client": func(o *proxy.Options) { o.Client.Issuer = "https://other.example" },
+		"one endpoint":   func(o *proxy.Options) { o.TokenEndpoint = "https://login.example.com/token" },
+		"local endpoints": func(o *proxy.Options) {
 			o.TokenEndpoint, o.AuthorizationEndpoint = "http://127.0.0.1/", "http://127.0.0.1/"
 		},
-		"a scheme":    func(o *oauth.ProxyOptions) { o.RedirectSchemes = []string{"javascript"} },
-		"a scope":     func(o *oauth.ProxyOptions) { o.Scopes = []string{"a b"} },
-		"a short key": func(o *oauth.ProxyOptions) { o.Keys = [][]byte{{1}} },
-		"no keys":     func(o *oauth.ProxyOptions) { o.Store = newSharedStore(t) },
-		"a long life": func(o *oauth.ProxyOptions) { o.TokenLife = 25 * time.Hour },
+		"a scheme":    func(o *proxy.Options) { o.RedirectSchemes = []string{"javascript"} },
+		"a scope":     func(o *proxy.Options) { o.Scopes = []string{"a b"} },
+		"a short key": func(o *proxy.Options) { o.Keys = [][]byte{{1}} },
+		"no keys":     func(o *proxy.Options) { o.Store = newSharedStore(t) },
+		"a long life": func(o *proxy.Options) { o.TokenLife = 25 * time.Hour },
 	} {
-		opts := &oauth.ProxyOptions{
-			Issuer: "https://mcp.example.com/oauth", Resource: testResource, Provider: testIssuer, Client: oauth.Registration{ClientID: "proxy", Secret: canary},
+		opts := &proxy.Options{
+			Issuer: "https://mcp.example.com/oauth", Resource: "https://mcp.example.com/mcp", Provider: "https://login.example.com/tenant", Client: oauth.Registration{ClientID: "proxy", Secret: canary},
 		}
-		if proxy, err := oauth.NewProxy(opts); err != nil || strings.Contains(printed(t, proxy), canary) {
+		if p, err := proxy.New(opts); err != nil || strings.Contains(printed(t, p), canary) {
 			t.Errorf("the good options: %v", err)
 		}
 		change(opts)
-		if _, err := oauth.NewProxy(opts); err == nil || strings.Contains(err.Error(), canary) {
+		if _, err := proxy.New(opts); err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestOptionsArePrintedWithoutSecrets(t *testing.T) {
+	opts := proxy.Options{Client: oauth.Registration{ClientID: "x", Secret: canary}, Keys: [][]byte{[]byte(strings.Repeat(canary, 3))}}
+	for _, value := range []any{opts, &opts} {
+		if text := printed(t, value); strings.Contains(text, canary) || strings.Contains(text, fmt.Sprint([]byte(canary))[1:20]) || !strings.Contains(text, "[secret]") {
+			t.Errorf("%T is printed as\n%s", value, text)
 		}
 	}
 }

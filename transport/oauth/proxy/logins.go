@@ -1,4 +1,4 @@
-package oauth
+package proxy
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type loginUses struct {
 
 // spend uses the code or refresh token that contains g. It returns errSpent if
 // that is not the first use, and another error if the store fails. restore undoes it.
-func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err error) {
+func (p *Proxy) spend(ctx context.Context, g *grant) (restore func(), err error) {
 	key, before := p.loginKey(g.Login), g.Uses
 	change := func(rec *state.Record[loginUses]) error {
 		// After a restart without a shared store, the uses before it are not known. A login without a record then
@@ -46,7 +46,7 @@ func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err e
 	}
 	g.Uses++
 	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTimeout)
 		defer cancel()
 		_, err := p.logins.Load().Update(ctx, key, func(rec *state.Record[loginUses]) error {
 			if rec.Value.Uses != before+1 {
@@ -63,7 +63,7 @@ func (p *Proxy) spend(ctx context.Context, g *proxyGrant) (restore func(), err e
 
 // end ends the login of a grant: its refresh tokens are no longer accepted, nor are its access tokens
 // by this process.
-func (p *Proxy) end(ctx context.Context, g *proxyGrant) error {
+func (p *Proxy) end(ctx context.Context, g *grant) error {
 	_, err := p.logins.Load().Put(ctx, p.loginKey(g.Login), func(rec *state.Record[loginUses]) error {
 		rec.Value.Ended = true
 		rec.Extend(loginEnd(g))
@@ -97,6 +97,6 @@ func (p *Proxy) loginKey(login string) string {
 
 // loginEnd returns when the record of a login ends. With a shared store, a refresh token without it is refused; a
 // code is accepted.
-func loginEnd(g *proxyGrant) time.Time {
+func loginEnd(g *grant) time.Time {
 	return time.Now().Add(max(time.Until(g.Expires), codeLife) + maxClockSkew)
 }

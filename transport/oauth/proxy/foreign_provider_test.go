@@ -1,4 +1,4 @@
-package oauth_test
+package proxy_test
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/proxy"
 )
 
 // startProvider starts the provider of .ci/interop/oauth-provider.mjs and returns its issuer.
@@ -113,25 +114,20 @@ func protectAt(t *testing.T, prepare func(resource string) (issuer string, verif
 // token that was revoked.
 func useProtected(t *testing.T, resource string) oauth.Secret {
 	t.Helper()
-	w, now, logins := &fixture{t: t}, time.Now(), 0
+	now, logins := time.Now(), 0
 	fill := personWithForms(t)
 	open := func(ctx context.Context, at string) error {
 		logins++
 		return fill(ctx, at)
 	}
-	client := w.client(func(o *oauth.ClientOptions) {
-		o.Flow = &oauth.CodeFlow{Open: open, Timeout: 2 * time.Minute}
-		o.Clock = func() time.Time { return now }
-	})
+	client := newClient(t, func() time.Time { return now }, 2*time.Minute, open)
 	u, err := url.Parse(resource)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tokens []string
 	for range 3 { // the login, and two refreshes with the rotated refresh token
-		if status, err := w.requestAt(client, resource); err != nil || status != http.StatusOK {
-			t.Fatalf("got %d, %v", status, err)
-		}
+		request(t, client, resource)
 		req := &http.Request{Method: http.MethodPost, URL: u, Header: http.Header{}}
 		if err := client.Authorize(t.Context(), u, req); err != nil {
 			t.Fatal(err)
@@ -181,12 +177,12 @@ func TestForeignProvider(t *testing.T) {
 			return issuer, verifier, nil
 		})
 		revoked := useProtected(t, resource)
-		if _, err := verifier.Verify(t.Context(), revoked, resource); !is[*oauth.InvalidTokenError](err) {
+		if _, err := verifier.Verify(t.Context(), revoked, resource); !isInvalidToken(err) {
 			t.Errorf("after the logout: %v", err)
 		}
 	})
 	t.Run("a proxy", func(t *testing.T) {
-		var proxy *oauth.Proxy
+		var p *proxy.Proxy
 		resource := protectAt(t, func(resource string) (string, oauth.Verifier, func(http.Handler) http.Handler) {
 			at := strings.TrimSuffix(resource, "/mcp") + "/oauth"
 			provider := startProvider(t, map[string]any{"registration": false, "format": "opaque", "clients": []any{map[string]any{
@@ -194,17 +190,17 @@ func TestForeignProvider(t *testing.T) {
 				"application_type": "native", "grant_types": []any{"authorization_code", "refresh_token"},
 			}}})
 			var err error
-			proxy, err = oauth.NewProxy(&oauth.ProxyOptions{
+			p, err = proxy.New(&proxy.Options{
 				Issuer: at, Resource: resource, Provider: provider, Client: oauth.Registration{ClientID: "proxy", Secret: "secret of the proxy"},
 				Scopes: []string{"notes"}, AllowLoopback: true,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return at, proxy, proxy.Wrap
+			return at, p, p.Wrap
 		})
 		revoked := useProtected(t, resource)
-		if _, err := proxy.Verify(t.Context(), revoked, resource); !is[*oauth.InvalidTokenError](err) {
+		if _, err := p.Verify(t.Context(), revoked, resource); !isInvalidToken(err) {
 			t.Errorf("after the logout: %v", err)
 		}
 	})

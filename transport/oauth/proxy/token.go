@@ -1,4 +1,4 @@
-package oauth
+package proxy
 
 import (
 	"context"
@@ -20,16 +20,19 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/provider"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
-// A proxyClient is the content of a client ID.
-type proxyClient struct {
+// A registration is the content of a client ID.
+type registration struct {
 	Name      string   `json:"n,omitempty"`
 	Redirects []string `json:"r"`
 }
 
-// A proxyGrant is the content of a token or code of a proxy.
-type proxyGrant struct {
+// A grant is the content of a token or code of a proxy.
+type grant struct {
 	Login   string    `json:"l"` // random ID of the login
 	Client  string    `json:"c"` // hash of the client ID
 	Subject string    `json:"s"`
@@ -50,37 +53,37 @@ const (
 	sealedRefresh = "refresh"
 )
 
-// Verify verifies an access token of the proxy. [Grant].ClientID is a hash of the client ID. The
-// error is an [*InvalidTokenError].
-func (p *Proxy) Verify(_ context.Context, text Secret, audience string) (*Grant, error) {
-	var g proxyGrant
+// Verify verifies an access token of the proxy. [oauth.Grant].ClientID is a hash of the client ID. The
+// error is an [*oauth.InvalidTokenError].
+func (p *Proxy) Verify(_ context.Context, text oauth.Secret, audience string) (*oauth.Grant, error) {
+	var g grant
 	err := p.open(string(text), &g, sealedAccess, audience)
 	switch {
 	case errors.Is(err, token.ErrExpired):
-		return nil, errExpired
+		return nil, &oauth.InvalidTokenError{Reason: "it has expired"}
 	case err != nil:
-		return nil, &InvalidTokenError{Reason: "it was not issued by this server for this audience"}
+		return nil, &oauth.InvalidTokenError{Reason: "it was not issued by this server for this audience"}
 	case p.hasEnded(g.Login):
-		return nil, &InvalidTokenError{Reason: "it was revoked"}
+		return nil, &oauth.InvalidTokenError{Reason: "it was revoked"}
 	}
-	return &Grant{Issuer: p.options.Issuer, Subject: g.Subject, ClientID: g.Client, Scopes: g.Scopes, Expires: g.Expires, Claims: json.RawMessage("{}")}, nil
+	return &oauth.Grant{Issuer: p.options.Issuer, Subject: g.Subject, ClientID: g.Client, Scopes: g.Scopes, Expires: g.Expires, Claims: json.RawMessage("{}")}, nil
 }
 
-// respondOAuth sends a JSON response that must not be cached.
-func respondOAuth(w http.ResponseWriter, status int, body any) {
+// respond sends a JSON response that must not be cached.
+func respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) //nolint:errchkjson // the client has left
 }
 
-// refuseOAuth sends an error response. RFC 6749, section 5.2; RFC 7591, section 3.2.2.
-func refuseOAuth(w http.ResponseWriter, status int, code, description string) {
+// refuse sends an error response. RFC 6749, section 5.2; RFC 7591, section 3.2.2.
+func refuse(w http.ResponseWriter, status int, code, description string) {
 	body := map[string]string{"error": code}
 	if description != "" {
 		body["error_description"] = description
 	}
-	respondOAuth(w, status, body)
+	respond(w, status, body)
 }
 
 // register is the registration endpoint. It stores nothing: the client ID contains the
@@ -88,38 +91,37 @@ func refuseOAuth(w http.ResponseWriter, status int, code, description string) {
 func (p *Proxy) register(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		refuseOAuth(w, http.StatusRequestEntityTooLarge, "invalid_client_metadata", "the request is too long")
+		refuse(w, http.StatusRequestEntityTooLarge, "invalid_client_metadata", "the request is too long")
 		return
 	}
-	var client proxyClient
+	var client registration
 	var grants []string
-	d, err := parseDocument("", body)
-	if err == nil {
-		d.get("client_name", &client.Name)
-		d.get("redirect_uris", &client.Redirects)
-		d.get("grant_types", &grants)
-		err = d.err
+	members, err := jsonscan.ReadObject(body)
+	for name, into := range map[string]any{"client_name": &client.Name, "redirect_uris": &client.Redirects, "grant_types": &grants} {
+		if raw := members.Get(name); raw != nil && err == nil {
+			err = json.Unmarshal(raw, into)
+		}
 	}
 	client.Name = clientName(client.Name)
 	switch {
 	case err != nil:
-		refuseOAuth(w, http.StatusBadRequest, "invalid_client_metadata", "expected a JSON object as in RFC 7591, section 2")
+		refuse(w, http.StatusBadRequest, "invalid_client_metadata", "expected a JSON object as in RFC 7591, section 2")
 		return
 	case grants != nil && !slices.Contains(grants, "authorization_code"):
-		refuseOAuth(w, http.StatusBadRequest, "invalid_client_metadata", "expected the grant type authorization_code")
+		refuse(w, http.StatusBadRequest, "invalid_client_metadata", "expected the grant type authorization_code")
 		return
 	case len(client.Redirects) == 0 || len(client.Redirects) > maxRedirects || slices.ContainsFunc(client.Redirects, func(uri string) bool { return !p.isRedirect(uri) }):
-		refuseOAuth(w, http.StatusBadRequest, "invalid_redirect_uri", "expected 1 to 10 redirect URIs of at most 512 bytes that are https, or http on a loopback host, without a fragment")
+		refuse(w, http.StatusBadRequest, "invalid_redirect_uri", "expected 1 to 10 redirect URIs of at most 512 bytes that are https, or http on a loopback host, without a fragment")
 		return
 	}
 	id, err := p.seal(client, clientLife, sealedClient)
 	if err != nil {
-		refuseOAuth(w, http.StatusBadRequest, "invalid_client_metadata", "the registration is too long")
+		refuse(w, http.StatusBadRequest, "invalid_client_metadata", "the registration is too long")
 		return
 	}
-	respondOAuth(w, http.StatusCreated, map[string]any{
+	respond(w, http.StatusCreated, map[string]any{
 		"client_id": id, "client_id_issued_at": time.Now().Unix(), "client_name": client.Name, "redirect_uris": client.Redirects,
-		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": MethodNone,
+		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": oauth.MethodNone,
 	})
 }
 
@@ -137,7 +139,7 @@ func clientName(name string) string {
 // isRedirect reports whether a redirect URI may be registered. RFC 8252, section 7.
 func (p *Proxy) isRedirect(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || len(text) > maxRedirect || !isHeaderText(text) || strings.Contains(text, "#") || u.User != nil {
+	if err != nil || len(text) > maxRedirect || !syntax.IsWord(text) || strings.Contains(text, "#") || u.User != nil {
 		return false
 	}
 	switch u.Scheme {
@@ -152,16 +154,16 @@ func (p *Proxy) isRedirect(text string) bool {
 // serveToken is the token endpoint. RFC 6749, section 3.2.
 func (p *Proxy) serveToken(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		refuseOAuth(w, http.StatusBadRequest, codeInvalidRequest, "expected a form")
+		refuse(w, http.StatusBadRequest, "invalid_request", "expected a form")
 		return
 	}
 	form := r.PostForm
-	if p.open(form.Get("client_id"), &proxyClient{}, sealedClient) != nil {
-		refuseOAuth(w, http.StatusUnauthorized, "invalid_client", "the client is not registered")
+	if p.open(form.Get("client_id"), &registration{}, sealedClient) != nil {
+		refuse(w, http.StatusUnauthorized, "invalid_client", "the client is not registered")
 		return
 	}
 	if form.Has("resource") && !p.isResource(form.Get("resource")) {
-		refuseOAuth(w, http.StatusBadRequest, "invalid_target", "the tokens of this server are for "+p.options.Resource)
+		refuse(w, http.StatusBadRequest, "invalid_target", "the tokens of this server are for "+p.options.Resource)
 		return
 	}
 	switch form.Get("grant_type") {
@@ -170,7 +172,7 @@ func (p *Proxy) serveToken(w http.ResponseWriter, r *http.Request) {
 	case "refresh_token":
 		p.refresh(w, r, form)
 	default:
-		refuseOAuth(w, http.StatusBadRequest, "unsupported_grant_type", "")
+		refuse(w, http.StatusBadRequest, "unsupported_grant_type", "")
 	}
 }
 
@@ -180,17 +182,17 @@ func (p *Proxy) isResource(text string) bool {
 	}
 	u, err := url.Parse(text)
 	own, ownErr := url.Parse(p.options.Resource)
-	return err == nil && ownErr == nil && u.RawQuery == "" && canonical(u) == canonical(own)
+	return err == nil && ownErr == nil && u.RawQuery == "" && syntax.Canonical(u) == syntax.Canonical(own)
 }
 
 func (p *Proxy) redeemCode(w http.ResponseWriter, r *http.Request, form url.Values) {
-	var g proxyGrant
+	var g grant
 	err := p.open(form.Get("code"), &g, sealedCode)
 	sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 	challenge := base64.RawURLEncoding.EncodeToString(sum[:])
 	if err != nil || g.Client != clientHash(form.Get("client_id")) || g.Redirect != form.Get("redirect_uri") ||
 		subtle.ConstantTimeCompare([]byte(challenge), []byte(g.Challenge)) != 1 || p.hasEnded(g.Login) {
-		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "")
+		refuse(w, http.StatusBadRequest, "invalid_grant", "")
 		return
 	}
 	// RFC 6749, section 4.1.2: a second use revokes the tokens of the first.
@@ -203,7 +205,7 @@ func (p *Proxy) redeemCode(w http.ResponseWriter, r *http.Request, form url.Valu
 }
 
 // refuseSpent refuses a code or token after the error of spend. A second use ends the login.
-func (p *Proxy) refuseSpent(w http.ResponseWriter, r *http.Request, g *proxyGrant, err error, description string) {
+func (p *Proxy) refuseSpent(w http.ResponseWriter, r *http.Request, g *grant, err error, description string) {
 	if errors.Is(err, errSpent) {
 		err = p.end(r.Context(), g)
 	}
@@ -211,30 +213,30 @@ func (p *Proxy) refuseSpent(w http.ResponseWriter, r *http.Request, g *proxyGran
 		p.refuseWithoutStore(w, err)
 		return
 	}
-	refuseOAuth(w, http.StatusBadRequest, "invalid_grant", description)
+	refuse(w, http.StatusBadRequest, "invalid_grant", description)
 }
 
 // refuseWithoutStore refuses a request because the store fails.
 func (p *Proxy) refuseWithoutStore(w http.ResponseWriter, err error) {
 	p.options.Logger.Error("oauth: the store of logins fails", "error", err)
 	w.Header().Set("Retry-After", "5")
-	refuseOAuth(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the server cannot check now whether the login has ended")
+	refuse(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the server cannot check now whether the login has ended")
 }
 
 // refresh requests a token from the provider, so that a person without access there any more loses
 // it here too. The provider's response is used up once the request is sent, so it is awaited
 // even if the client has left.
 func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values) {
-	var g proxyGrant
+	var g grant
 	if err := p.open(form.Get("refresh_token"), &g, sealedRefresh); err != nil || g.Client != clientHash(form.Get("client_id")) || p.hasEnded(g.Login) {
-		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "")
+		refuse(w, http.StatusBadRequest, "invalid_grant", "")
 		return
 	}
 	scopes := g.Scopes
 	if form.Has("scope") {
-		scopes = splitScope(form.Get("scope"))
-		if !containsAll(g.Scopes, scopes) {
-			refuseOAuth(w, http.StatusBadRequest, "invalid_scope", "")
+		scopes = syntax.SplitScope(form.Get("scope"))
+		if slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(g.Scopes, scope) }) {
+			refuse(w, http.StatusBadRequest, "invalid_scope", "")
 			return
 		}
 	}
@@ -243,65 +245,38 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 		p.refuseSpent(w, r, &g, err, "the refresh token was used before")
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), refreshTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), providerTimeout)
 	defer cancel()
-	next, err := p.requestToken(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}})
+	next, err := p.provider.Refresh(ctx, g.Refresh)
 	switch {
 	case err == nil:
 		if next.RefreshToken != "" && len(next.RefreshToken) <= maxProviderRefresh {
 			g.Refresh = next.RefreshToken
 		}
 		p.issue(w, &g, scopes)
-	case endsLogin(err):
-		p.options.Logger.Info("oauth: the provider refuses to refresh a login", "subject", quote(g.Subject), "error", err)
+	case errors.Is(err, provider.ErrEnded):
+		p.options.Logger.Info("oauth: the provider refuses to refresh a login", "subject", jsonscan.Quote(g.Subject), "error", err)
 		if err := p.end(ctx, &g); err != nil { // the refresh token cannot be used again in any case
 			p.options.Logger.Error("oauth: the store of logins fails", "error", err)
 		}
-		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "the login has ended at the identity provider")
+		refuse(w, http.StatusBadRequest, "invalid_grant", "the login has ended at the identity provider")
 	default:
 		restore() // the client may try again
 		p.options.Logger.Error("oauth: the provider cannot refresh a login", "error", err)
 		w.Header().Set("Retry-After", "5")
-		refuseOAuth(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the identity provider cannot refresh the login now")
+		refuse(w, http.StatusServiceUnavailable, "temporarily_unavailable", "the identity provider cannot refresh the login now")
 	}
-}
-
-// endsLogin reports whether the provider's error means that the person has to log in again.
-//
-// These codes say so: invalid_grant (RFC 6749, section 5.2), access_denied (RFC 6749, section 4.1.2.1),
-// bad_refresh_token of GitHub, and interaction_required, login_required and consent_required (OpenID
-// Connect Core 1.0, section 3.1.2.6). An error with any other code, or with none, may be about the
-// proxy, its configuration or the provider. The login then lasts until that is corrected.
-func endsLogin(err error) bool {
-	refused, ok := errors.AsType[*Error](err)
-	if !ok || !isFinal(err) {
-		return false
-	}
-	switch refused.Code {
-	case "invalid_grant", "bad_refresh_token", "access_denied", "interaction_required", "login_required", "consent_required":
-		return true
-	}
-	return false
-}
-
-// requestToken sends a token request to the provider.
-func (p *Proxy) requestToken(ctx context.Context, params url.Values) (*oauth2.Token, error) {
-	as, err := p.authorizationServer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return (&tokenRequest{client: p.client, server: as}).sendTo(ctx, as, &p.options.Client, nil, params)
 }
 
 // issue sends a token response.
-func (p *Proxy) issue(w http.ResponseWriter, g *proxyGrant, scopes []string) {
+func (p *Proxy) issue(w http.ResponseWriter, g *grant, scopes []string) {
 	now := time.Now()
 	life := min(p.options.TokenLife, g.Expires.Sub(now))
-	access := proxyGrant{Login: g.Login, Client: g.Client, Subject: g.Subject, Scopes: scopes, Expires: now.Add(life)}
+	access := grant{Login: g.Login, Client: g.Client, Subject: g.Subject, Scopes: scopes, Expires: now.Add(life)}
 	text, err := p.seal(access, life, sealedAccess, p.options.Resource)
-	if err != nil || len(text) > MaxBearerToken || life <= 0 {
+	if err != nil || len(text) > oauth.MaxBearerToken || life <= 0 {
 		p.options.Logger.Error("oauth: a token cannot be issued", "length", len(text), "error", err)
-		refuseOAuth(w, http.StatusBadRequest, "invalid_grant", "a token cannot be issued")
+		refuse(w, http.StatusBadRequest, "invalid_grant", "a token cannot be issued")
 		return
 	}
 	body := map[string]any{"access_token": text, "token_type": "Bearer", "expires_in": int(life / time.Second), "scope": strings.Join(scopes, " ")}
@@ -310,18 +285,18 @@ func (p *Proxy) issue(w http.ResponseWriter, g *proxyGrant, scopes []string) {
 			delete(body, "refresh_token")
 		}
 	}
-	respondOAuth(w, http.StatusOK, body)
+	respond(w, http.StatusOK, body)
 }
 
 // revoke is the revocation endpoint. It ends the login of a token, here and at the provider. It
 // ignores tokens of other clients. RFC 7009, section 2.
 func (p *Proxy) revoke(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		refuseOAuth(w, http.StatusBadRequest, codeInvalidRequest, "expected a form")
+		refuse(w, http.StatusBadRequest, "invalid_request", "expected a form")
 		return
 	}
 	text, client := r.PostForm.Get("token"), clientHash(r.PostForm.Get("client_id"))
-	var g proxyGrant
+	var g grant
 	err := p.open(text, &g, sealedRefresh)
 	if err != nil {
 		err = p.open(text, &g, sealedAccess, p.options.Resource)
@@ -331,50 +306,39 @@ func (p *Proxy) revoke(w http.ResponseWriter, r *http.Request) {
 			p.refuseWithoutStore(w, err) // RFC 7009, section 2.2.1
 			return
 		}
-		p.revokeAtProvider(r.Context(), g.Refresh)
+		if g.Refresh == "" {
+			return
+		}
+		if err := p.provider.Revoke(context.WithoutCancel(r.Context()), g.Refresh); err != nil {
+			p.options.Logger.Warn("oauth: the provider did not confirm a revocation", "error", err)
+		}
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 }
 
-// revokeAtProvider revokes the provider's refresh token, if the provider supports that.
-func (p *Proxy) revokeAtProvider(ctx context.Context, refreshToken string) {
-	if refreshToken == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
-	defer cancel()
-	as, err := p.authorizationServer(ctx)
-	if err == nil && as.revocationEndpoint != "" {
-		err = (&tokenRequest{client: p.client, server: as}).revoke(ctx, &p.options.Client, refreshToken, "refresh_token")
-	}
-	if err != nil {
-		p.options.Logger.Warn("oauth: the provider did not confirm a revocation", "error", err)
-	}
-}
-
 // verifyIdentity verifies the ID token of a token response, if there is one. OpenID Connect
 // Core, section 3.1.3.7.
-func (p *Proxy) verifyIdentity(ctx context.Context, response *oauth2.Token, nonce string) (*ProviderLogin, error) {
-	login := &ProviderLogin{AccessToken: Secret(response.AccessToken)}
+func (p *Proxy) verifyIdentity(ctx context.Context, response *oauth2.Token, nonce string) (*Login, error) {
+	login := &Login{AccessToken: oauth.Secret(response.AccessToken)}
 	signed, ok := response.Extra("id_token").(string)
 	if !ok {
 		return login, nil
 	}
-	grant, err := p.identity.Verify(ctx, Secret(signed), p.options.Client.ClientID)
+	identity, err := p.identity.Verify(ctx, oauth.Secret(signed), p.options.Client.ClientID)
 	if err != nil {
 		return nil, err
 	}
-	claims, err := jsonscan.ReadObject(grant.Claims)
+	claims, err := jsonscan.ReadObject(identity.Claims)
 	if err != nil {
 		return nil, err
 	}
-	if subtle.ConstantTimeCompare([]byte(text(claims.Get("nonce"))), []byte(nonce)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(syntax.Text(claims.Get("nonce"))), []byte(nonce)) != 1 {
 		return nil, errors.New("the ID token is for another login: its nonce differs")
 	}
-	if party := text(claims.Get("azp")); party != "" && party != p.options.Client.ClientID {
+	if party := syntax.Text(claims.Get("azp")); party != "" && party != p.options.Client.ClientID {
 		return nil, errors.New("the ID token is for another client: its claim azp differs")
 	}
-	login.Subject, login.Claims = grant.Subject, grant.Claims
+	login.Subject, login.Claims = identity.Subject, identity.Claims
 	return login, nil
 }

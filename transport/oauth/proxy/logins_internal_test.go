@@ -1,4 +1,4 @@
-package oauth
+package proxy
 
 import (
 	"crypto/rand"
@@ -29,16 +29,16 @@ func TestProxyForgetsLogins(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer full.Close()
-			p := &Proxy{options: &ProxyOptions{Issuer: "https://issuer.example", Logger: slog.New(slog.DiscardHandler)}}
+			p := &Proxy{options: &Options{Issuer: "https://issuer.example", Logger: slog.New(slog.DiscardHandler)}}
 			if shared {
 				p.options.Store = full
 			}
 			logins := state.NewRecords[loginUses](full, nil)
 			p.logins.Store(&logins)
-			end := time.Now().Add(DefaultProxyLoginLife)
+			end := time.Now().Add(defaultLoginLife)
 			var last error
 			for i := 0; i < 200 && last == nil; i++ {
-				_, last = p.spend(t.Context(), &proxyGrant{Login: rand.Text(), Expires: end})
+				_, last = p.spend(t.Context(), &grant{Login: rand.Text(), Expires: end})
 			}
 			if full := errors.Is(last, store.ErrFull); full != shared {
 				t.Errorf("the last login: %v", last)

@@ -1,10 +1,11 @@
-package oauth_test
+package proxy_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/proxy"
 	shared "github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -43,7 +44,7 @@ func (s *failingStore) Create(ctx context.Context, key string, value []byte, ttl
 type replicas struct {
 	*proxied
 	store  *failingStore
-	second *oauth.Proxy
+	second *proxy.Proxy
 	log    *logBuffer
 }
 
@@ -59,13 +60,13 @@ func newReplicas(t *testing.T) *replicas {
 func newProxies(t *testing.T, kv shared.KV) *replicas {
 	t.Helper()
 	r := &replicas{log: &logBuffer{}}
-	var second oauth.ProxyOptions
-	r.proxied = newProxied(t, func(o *oauth.ProxyOptions) {
-		o.Keys, o.Store, o.Logger = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, kv, r.log.logger()
+	var second proxy.Options
+	r.proxied = newProxied(t, func(o *proxy.Options) {
+		o.Keys, o.Store, o.Logger = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, kv, slog.New(slog.NewTextHandler(r.log, nil))
 		second = *o
 	})
 	var err error
-	if r.second, err = oauth.NewProxy(&second); err != nil {
+	if r.second, err = proxy.New(&second); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -88,7 +89,7 @@ func refreshForm(id string, tokens map[string]any) url.Values {
 }
 
 // A code is used once at all proxies. The second use ends the login at all.
-func TestProxyCodesOfReplicas(t *testing.T) {
+func TestCodesOfReplicas(t *testing.T) {
 	r := newReplicas(t)
 	id := r.registered()
 	form := r.login(id)
@@ -108,15 +109,15 @@ func TestProxyCodesOfReplicas(t *testing.T) {
 }
 
 // Refresh tokens are used once at all proxies, in turn at any of them. A failing provider uses none up.
-func TestProxyRefreshTokensOfReplicas(t *testing.T) {
+func TestRefreshTokensOfReplicas(t *testing.T) {
 	r := newReplicas(t)
 	id := r.registered()
 	_, first := r.token(r.login(id))
-	r.replace("issuer/token", refuseWith(http.StatusBadGateway, ""))
+	r.replace("/token", refuseWith(http.StatusBadGateway, ""))
 	if status, answer := r.token(refreshForm(id, first)); status != http.StatusServiceUnavailable {
 		t.Errorf("while the provider fails: %d, %v", status, answer)
 	}
-	r.replace("issuer/token", nil)
+	r.replace("/token", nil)
 	status, second := r.atSecond("token", refreshForm(id, first))
 	if status != http.StatusOK {
 		t.Fatalf("got %d, %v", status, second)
@@ -134,7 +135,7 @@ func TestProxyRefreshTokensOfReplicas(t *testing.T) {
 }
 
 // Without a store, a proxy that starts again does not know the earlier uses of a login, and counts its own.
-func TestProxyStartsAgainWithoutStore(t *testing.T) {
+func TestStartsAgainWithoutStore(t *testing.T) {
 	r := newProxies(t, nil)
 	id := r.registered()
 	_, first := r.token(r.login(id))
@@ -155,7 +156,7 @@ func TestProxyStartsAgainWithoutStore(t *testing.T) {
 }
 
 // A login that is revoked at one proxy is not refreshed by another.
-func TestProxyRevocationAtReplica(t *testing.T) {
+func TestRevocationAtReplica(t *testing.T) {
 	for _, kind := range []string{"access_token", "refresh_token"} {
 		r := newReplicas(t)
 		id := r.registered()
@@ -171,7 +172,7 @@ func TestProxyRevocationAtReplica(t *testing.T) {
 
 // While the store fails, access tokens are accepted, and everything else that needs it is refused and can be
 // tried again.
-func TestProxyWithoutTheStore(t *testing.T) {
+func TestWithoutTheStore(t *testing.T) {
 	r := newReplicas(t)
 	id := r.registered()
 	_, tokens := r.token(r.login(id))

@@ -1,9 +1,10 @@
-package oauth
+package proxy
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,10 +12,13 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
-// A proxyRequest is an authorization request of a client.
-type proxyRequest struct {
+// A authorizationRequest is an authorization request of a client.
+type authorizationRequest struct {
 	Client    string   `json:"c"` // hash of the client ID
 	Redirect  string   `json:"r"`
 	State     string   `json:"s,omitempty"`
@@ -22,9 +26,9 @@ type proxyRequest struct {
 	Scopes    []string `json:"p,omitempty"`
 }
 
-// A proxyLogin is the state of a login at the provider.
-type proxyLogin struct {
-	proxyRequest
+// A pendingLogin is the state of a login at the provider.
+type pendingLogin struct {
+	authorizationRequest
 	Verifier string `json:"v"` // of PKCE at the provider
 	Nonce    string `json:"n"` // of the ID token
 }
@@ -59,12 +63,12 @@ func (p *Proxy) showConsent(w http.ResponseWriter, r *http.Request) {
 		p.showError(w, http.StatusBadRequest, "The request of the application is malformed.")
 		return
 	}
-	var client proxyClient
+	var client registration
 	if p.open(query.Get("client_id"), &client, sealedClient) != nil {
 		p.showError(w, http.StatusBadRequest, "The application is not registered here, or was registered too long ago. It has to register again.")
 		return
 	}
-	request := proxyRequest{
+	request := authorizationRequest{
 		Client: clientHash(query.Get("client_id")), Redirect: query.Get("redirect_uri"), State: query.Get("state"), Challenge: query.Get("code_challenge"),
 	}
 	if !slices.Contains(client.Redirects, request.Redirect) {
@@ -83,7 +87,7 @@ func (p *Proxy) showConsent(w http.ResponseWriter, r *http.Request) {
 	p.setCookie(w, "browser", browser, consentLife)
 	sealed, err := p.seal(request, consentLife, sealedRequest, browser)
 	if err != nil {
-		p.returnToClient(w, r, &request, url.Values{"error": {codeInvalidRequest}, "error_description": {"the request is too long"}})
+		p.returnToClient(w, r, &request, url.Values{"error": {"invalid_request"}, "error_description": {"the request is too long"}})
 		return
 	}
 	p.showPage(w, http.StatusOK, &consentPage{Client: client.Name, Service: p.options.Name, Provider: p.options.Provider, Redirect: request.Redirect, Scopes: request.Scopes, Request: sealed})
@@ -91,16 +95,16 @@ func (p *Proxy) showConsent(w http.ResponseWriter, r *http.Request) {
 
 // checkRequest returns an error code if an authorization request is not valid. RFC 6749,
 // section 4.1.1; RFC 7636, section 4.3; RFC 8707, section 2.
-func (p *Proxy) checkRequest(query url.Values, request *proxyRequest) (code, description string) {
+func (p *Proxy) checkRequest(query url.Values, request *authorizationRequest) (code, description string) {
 	if len(request.State) > maxClientState {
 		request.State = ""
-		return codeInvalidRequest, "expected a state of at most 1024 bytes"
+		return "invalid_request", "expected a state of at most 1024 bytes"
 	}
 	switch {
 	case query.Get("response_type") != "code":
 		return "unsupported_response_type", "expected the response_type code"
 	case query.Get("code_challenge_method") != "S256" || len(request.Challenge) != 43:
-		return codeInvalidRequest, "expected a code_challenge with the method S256"
+		return "invalid_request", "expected a code_challenge with the method S256"
 	case query.Has("resource") && !p.isResource(query.Get("resource")):
 		return "invalid_target", "the tokens of this server are for " + p.options.Resource
 	}
@@ -108,7 +112,7 @@ func (p *Proxy) checkRequest(query url.Values, request *proxyRequest) (code, des
 		request.Scopes = p.options.Scopes
 		return "", ""
 	}
-	for _, scope := range splitScope(query.Get("scope")) {
+	for _, scope := range syntax.SplitScope(query.Get("scope")) {
 		if slices.Contains(p.options.Scopes, scope) { // others are not granted: RFC 6749, section 3.3
 			request.Scopes = append(request.Scopes, scope)
 		}
@@ -123,44 +127,35 @@ func (p *Proxy) decide(w http.ResponseWriter, r *http.Request) {
 		p.showError(w, http.StatusForbidden, "The form did not come from this site.")
 		return
 	}
-	var login proxyLogin
+	var login pendingLogin
 	browser := p.browserOf(r)
-	if browser == "" || p.open(r.PostForm.Get("request"), &login.proxyRequest, sealedRequest, browser) != nil {
+	if browser == "" || p.open(r.PostForm.Get("request"), &login.authorizationRequest, sealedRequest, browser) != nil {
 		p.showError(w, http.StatusForbidden, "The page was open for too long, or in another browser. Start again in the application.")
 		return
 	}
 	if r.PostForm.Get("decision") != "allow" {
-		p.returnToClient(w, r, &login.proxyRequest, url.Values{"error": {"access_denied"}})
-		return
-	}
-	as, err := p.authorizationServer(r.Context())
-	if err == nil {
-		var endpoint *url.URL
-		if endpoint, err = browserURL(as.authorizationEndpoint, p.options.AllowLoopback); err == nil {
-			err = checkQuery(endpoint)
-		}
-	}
-	if err != nil {
-		p.options.Logger.Error("oauth: the provider has no usable metadata or authorization endpoint", "error", err)
-		p.returnToClient(w, r, &login.proxyRequest, url.Values{"error": {"temporarily_unavailable"}})
+		p.returnToClient(w, r, &login.authorizationRequest, url.Values{"error": {"access_denied"}})
 		return
 	}
 	state := rand.Text()
 	login.Verifier, login.Nonce = oauth2.GenerateVerifier(), rand.Text()
-	sealed, err := p.seal(login, providerLife, sealedLogin, state)
-	if err != nil || len(sealed) > maxLoginCookie {
-		p.returnToClient(w, r, &login.proxyRequest, url.Values{"error": {codeInvalidRequest}, "error_description": {"the request is too long"}})
-		return
-	}
-	p.setCookie(w, loginCookie(state), sealed, providerLife)
-	config := oauth2.Config{
-		ClientID: p.options.Client.ClientID, RedirectURL: p.callbackURL(), Scopes: p.options.ProviderScopes, Endpoint: oauth2.Endpoint{AuthURL: as.authorizationEndpoint},
-	}
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(login.Verifier), oauth2.SetAuthURLParam("nonce", login.Nonce)}
 	for name, values := range p.options.ProviderParams {
 		options = append(options, oauth2.SetAuthURLParam(name, strings.Join(values, " ")))
 	}
-	p.redirect(w, r, config.AuthCodeURL(state, options...))
+	to, err := p.provider.AuthorizationURL(r.Context(), oauth2.Config{RedirectURL: p.callbackURL(), Scopes: p.options.ProviderScopes}, state, options...)
+	if err != nil {
+		p.options.Logger.Error("oauth: the provider has no usable metadata or authorization endpoint", "error", err)
+		p.returnToClient(w, r, &login.authorizationRequest, url.Values{"error": {"temporarily_unavailable"}})
+		return
+	}
+	sealed, err := p.seal(login, providerLife, sealedLogin, state)
+	if err != nil || len(sealed) > maxLoginCookie {
+		p.returnToClient(w, r, &login.authorizationRequest, url.Values{"error": {"invalid_request"}, "error_description": {"the request is too long"}})
+		return
+	}
+	p.setCookie(w, loginCookie(state), sealed, providerLife)
+	p.redirect(w, r, to)
 }
 
 func (p *Proxy) callbackURL() string { return p.options.Issuer + "/callback" }
@@ -174,16 +169,13 @@ func (p *Proxy) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	state := query.Get("state")
-	var login proxyLogin
-	if err == nil {
-		err = p.openLogin(r, state, &login)
+	var login pendingLogin
+	ok := err == nil && p.openLogin(r, state, &login)
+	if ok {
+		known, _ := p.states.ContainsOrAdd(hashOf(state), struct{}{})
+		ok = !known
 	}
-	if err == nil {
-		if known, _ := p.states.ContainsOrAdd(hashOf(state), struct{}{}); known {
-			err = &StateError{}
-		}
-	}
-	if err != nil {
+	if !ok {
 		p.showError(w, http.StatusForbidden, "The login was not started in this browser, has taken too long, or is over. Start again in the application.")
 		return
 	}
@@ -191,49 +183,33 @@ func (p *Proxy) callback(w http.ResponseWriter, r *http.Request) {
 	code, err := p.logIn(r.Context(), query, state, &login)
 	if err != nil {
 		p.options.Logger.Info("oauth: a login has failed", "error", err)
-		result := "access_denied"
-		if _, refused := errors.AsType[*loginRefusedError](err); !refused && !isCode(err, "access_denied") {
-			result = "server_error"
+		result := "server_error"
+		if refused, ok := errors.AsType[*oauth.Error](err); errors.Is(err, errNotAdmitted) || ok && refused.Code == "access_denied" {
+			result = "access_denied"
 		}
-		p.returnToClient(w, r, &login.proxyRequest, url.Values{"error": {result}})
+		p.returnToClient(w, r, &login.authorizationRequest, url.Values{"error": {result}})
 		return
 	}
-	p.returnToClient(w, r, &login.proxyRequest, url.Values{"code": {code}})
+	p.returnToClient(w, r, &login.authorizationRequest, url.Values{"code": {code}})
 }
 
-// openLogin opens the cookie of a login.
-func (p *Proxy) openLogin(r *http.Request, state string, login *proxyLogin) error {
+// openLogin opens the cookie of a login, and reports whether there is one.
+func (p *Proxy) openLogin(r *http.Request, state string, login *pendingLogin) bool {
 	if len(state) != len(rand.Text()) {
-		return &StateError{}
+		return false
 	}
 	cookie, err := r.Cookie(p.cookieName(loginCookie(state)))
-	if err != nil {
-		return err
-	}
-	return p.open(cookie.Value, login, sealedLogin, state)
+	return err == nil && p.open(cookie.Value, login, sealedLogin, state) == nil
 }
 
-// A loginRefusedError says that [ProxyOptions].Admit has refused a login.
-type loginRefusedError struct{ err error }
-
-func (e *loginRefusedError) Error() string { return "refused: " + e.err.Error() }
-func (e *loginRefusedError) Unwrap() error { return e.err }
+// errNotAdmitted says that [Options].Admit has refused a login.
+var errNotAdmitted = errors.New("refused")
 
 // logIn returns a code for the client. The response is that of the provider.
-func (p *Proxy) logIn(ctx context.Context, response url.Values, state string, login *proxyLogin) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+func (p *Proxy) logIn(ctx context.Context, response url.Values, state string, login *pendingLogin) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
-	as, err := p.authorizationServer(ctx)
-	if err != nil {
-		return "", err
-	}
-	providerCode, err := as.readAuthorization(response, state)
-	if err != nil {
-		return "", err
-	}
-	issued, err := p.requestToken(ctx, url.Values{
-		"grant_type": {"authorization_code"}, "code": {providerCode}, "code_verifier": {login.Verifier}, "redirect_uri": {p.callbackURL()},
-	})
+	issued, err := p.provider.Exchange(ctx, response, state, login.Verifier, p.callbackURL())
 	if err != nil {
 		return "", err
 	}
@@ -244,13 +220,13 @@ func (p *Proxy) logIn(ctx context.Context, response url.Values, state string, lo
 	person.Scopes = slices.Clone(login.Scopes)
 	if admit := p.options.Admit; admit != nil {
 		if err := admit(ctx, person); err != nil {
-			return "", &loginRefusedError{err}
+			return "", fmt.Errorf("%w: %w", errNotAdmitted, err)
 		}
 	}
-	if person.Subject == "" || len(person.Subject) > maxClaim {
+	if person.Subject == "" || len(person.Subject) > maxSubject {
 		return "", errNoSubject
 	}
-	g := proxyGrant{
+	g := grant{
 		Login: rand.Text(), Client: login.Client, Subject: person.Subject, Expires: time.Now().Add(p.options.LoginLife),
 		Redirect: login.Redirect, Challenge: login.Challenge,
 		Scopes: slices.DeleteFunc(person.Scopes, func(scope string) bool { return !slices.Contains(login.Scopes, scope) }),
@@ -261,11 +237,11 @@ func (p *Proxy) logIn(ctx context.Context, response url.Values, state string, lo
 	return p.seal(g, codeLife, sealedCode)
 }
 
-var errNoSubject = errors.New("the provider issued no ID token, and ProxyOptions.Admit set no Subject")
+var errNoSubject = errors.New("the provider issued no ID token, and Options.Admit set no Subject")
 
 // returnToClient sends the browser to the redirect URI of a request, which is registered. RFC
 // 6749, section 4.1.2; RFC 9207.
-func (p *Proxy) returnToClient(w http.ResponseWriter, r *http.Request, request *proxyRequest, response url.Values) {
+func (p *Proxy) returnToClient(w http.ResponseWriter, r *http.Request, request *authorizationRequest, response url.Values) {
 	u, err := url.Parse(request.Redirect)
 	if err != nil {
 		p.showError(w, http.StatusBadRequest, "The address of the application is malformed.")

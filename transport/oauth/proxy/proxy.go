@@ -1,4 +1,4 @@
-package oauth
+package proxy
 
 import (
 	"cmp"
@@ -22,18 +22,22 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/provider"
+	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// ProxyOptions configure a [Proxy].
-type ProxyOptions struct {
+// Options configure a [Proxy].
+type Options struct {
 	// Issuer is the URL of the proxy as an authorization server, such as
 	// "https://example.com/oauth": https, or http on a loopback host, without query and fragment.
 	// Its endpoints are below this URL. Required.
 	Issuer string
-	// Resource is the URL of the protected endpoint, as in [ProtectOptions]. It is the audience
+	// Resource is the URL of the protected endpoint, as in [oauth.ProtectOptions]. It is the audience
 	// of all tokens of the proxy. Required.
 	Resource string
 	// Name is the name of the service on the consent page. Default the host of Resource.
@@ -43,7 +47,7 @@ type ProxyOptions struct {
 	Provider string
 	// Client is the registration of the proxy at the provider. Its redirect URI there is Issuer
 	// and "/callback". Its ClientID is required, and its Issuer is empty or Provider.
-	Client Registration
+	Client oauth.Registration
 	// ProviderScopes are requested from the provider. Default "openid".
 	ProviderScopes []string
 	// ProviderParams are added to authorization requests to the provider. Some providers issue
@@ -60,7 +64,7 @@ type ProxyOptions struct {
 	// an error, the login is refused. Default: everyone with an account at the provider is
 	// admitted, if the provider issues an ID token. So set it for a provider with public
 	// accounts. It is called concurrently, and not for refreshes.
-	Admit func(ctx context.Context, login *ProviderLogin) error
+	Admit func(ctx context.Context, login *Login) error
 	// RedirectSchemes are the private-use URI schemes (RFC 8252, section 7.1) that redirect URIs
 	// of clients may have besides https and, for loopback hosts, http. Default none.
 	RedirectSchemes []string
@@ -93,50 +97,51 @@ type ProxyOptions struct {
 	Logger *slog.Logger
 }
 
-// shownProxy is the part of ProxyOptions that is printed.
-type shownProxy struct {
+// shownOptions is the part of Options that is printed.
+type shownOptions struct {
 	Issuer, Resource, Provider string
-	Client                     Registration
+	Client                     oauth.Registration
 	Scopes                     []string
 	Keys                       any
 }
 
-func (o ProxyOptions) shown() shownProxy {
-	return shownProxy{o.Issuer, o.Resource, o.Provider, o.Client, o.Scopes, redactedIf(o.Keys != nil)}
+func (o Options) shown() shownOptions {
+	shown := shownOptions{o.Issuer, o.Resource, o.Provider, o.Client, o.Scopes, nil}
+	if o.Keys != nil {
+		shown.Keys = oauth.Secret("") // printed as "[secret]"
+	}
+	return shown
 }
 
 // Format prints the most important options, and neither the keys nor the client's secret.
-func (o ProxyOptions) Format(to fmt.State, verb rune) {
+func (o Options) Format(to fmt.State, verb rune) {
 	fmt.Fprintf(to, fmt.FormatString(to, verb), o.shown())
 }
 
 // LogValue returns what Format prints.
-func (o ProxyOptions) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
+func (o Options) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
 
 // MarshalJSON returns what Format prints. The result cannot be used to save options.
-func (o ProxyOptions) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
+func (o Options) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
 
-// A ProviderLogin is the login of a person at the identity provider of a [Proxy].
-type ProviderLogin struct {
-	// Subject becomes [Grant].Subject. It is the subject of the ID token; without an ID token it
-	// is "", and [ProxyOptions].Admit must set it.
+// A Login is the login of a person at the identity provider of a [Proxy].
+type Login struct {
+	// Subject becomes [oauth.Grant].Subject. It is the subject of the ID token; without an ID token it
+	// is "", and [Options].Admit must set it.
 	Subject string
 	// Claims are the claims of the verified ID token, a JSON object; nil without one.
 	Claims json.RawMessage
 	// AccessToken is the provider's token. Admit may use it for requests to the provider.
-	AccessToken Secret
+	AccessToken oauth.Secret
 	// Scopes are the scopes to which the person has agreed. Admit may remove some.
 	Scopes []string
 }
 
 const (
-	// DefaultProxyTokenLife is the default of [ProxyOptions].TokenLife.
-	DefaultProxyTokenLife = time.Hour
-	// DefaultProxyLoginLife is the default of [ProxyOptions].LoginLife.
-	DefaultProxyLoginLife = 30 * 24 * time.Hour
-
-	maxProxyTokenLife = 24 * time.Hour
-	maxProxyLoginLife = 366 * 24 * time.Hour
+	defaultTokenLife = time.Hour
+	maxTokenLife     = 24 * time.Hour
+	defaultLoginLife = 30 * 24 * time.Hour
+	maxLoginLife     = 366 * 24 * time.Hour
 	// clientLife is how long a client ID is valid.
 	clientLife = 5 * 366 * 24 * time.Hour
 	// consentLife is how long a person may take to agree, and providerLife how long to log in at
@@ -145,10 +150,10 @@ const (
 	providerLife = 10 * time.Minute
 	// codeLife is how long a code is valid. RFC 6749, section 4.1.2.
 	codeLife = time.Minute
-	// maxProxyUsed is the number of used states, and of ended logins, that a proxy remembers.
-	maxProxyUsed = 100_000
-	// maxProxyForm is the maximum length of a form or registration, in bytes.
-	maxProxyForm = 64 << 10
+	// maxUsed is the number of used states, and of ended logins, that a proxy remembers.
+	maxUsed = 100_000
+	// maxForm is the maximum length of a form or registration, in bytes.
+	maxForm = 64 << 10
 	// maxRedirects is the number of redirect URIs of a client, and maxRedirect the length of one.
 	maxRedirects = 10
 	maxRedirect  = 512
@@ -159,86 +164,57 @@ const (
 	maxClientState = 1 << 10
 	// maxProviderRefresh is the maximum length of a provider's refresh token that is used.
 	maxProviderRefresh = 4 << 10
-	// providerAge is how long the metadata of the provider is used.
-	providerAge = 10 * time.Minute
+	// maxSubject is the maximum length of the subject of a login, in bytes.
+	maxSubject = 1 << 10
+	// maxClockSkew is how much the clocks of processes with a common store may differ.
+	maxClockSkew = time.Minute
+	// providerTimeout bounds a login or a refresh at the provider, which may need several requests.
+	providerTimeout = 25 * time.Second
+	// metadataAge is how long the metadata of the proxy may be cached, in seconds.
+	metadataAge = "300"
 )
 
 // A Proxy is an authorization server in front of an identity provider with which clients cannot
 // register dynamically. Clients register with the proxy (RFC 7591), which has one registration
-// at the provider. Use [NewProxy]. It is safe for concurrent use, and there is nothing to close.
-//
-// A login takes these steps. The client opens the authorization endpoint of the proxy in the
-// browser of the person. The proxy shows who asks for what and where the result goes, and the
-// person agrees or not. Then the proxy sends the browser to the provider, where the person logs
-// in. The provider sends the browser back to the proxy with a code, and the proxy sends it to
-// the client with a code of its own. Both codes are bound by PKCE (RFC 7636).
-//
-// The tokens of a proxy are its own, for one resource. No token of the provider reaches a
-// client, and no token of the provider is accepted in place of one.
-//
-//  1. Every login shows the consent page, so that a client cannot use the consent that a person
-//     gave to another one (the confused deputy problem of the MCP security best practices).
-//  2. Redirect URIs are compared byte for byte with the registered ones.
-//  3. The state of a login is in a cookie, which is set after the person has agreed, and only in
-//     the browser of that person. It is valid for ten minutes and once.
-//  4. Client IDs, codes and tokens are sealed, not stored. So anonymous registrations need no
-//     memory, and processes with the same [ProxyOptions].Keys serve the same clients.
-//  5. A code or refresh token can be used once; a second use ends the login. Revocation
-//     (RFC 7009) ends it too. Processes with the same [ProxyOptions].Store know each other's uses
-//     and ends of logins. Without one, each process has its own in memory: another
-//     process, or this one after a restart, accepts a used refresh token unless the provider
-//     refuses. So does this one when they have filled 64 MiB, since it then forgets them.
-//  6. With and without a store, another process accepts the access token of an ended login until it
-//     expires.
+// at the provider. Use [New]. It is safe for concurrent use, and there is nothing to close.
 type Proxy struct {
-	options  *ProxyOptions // a pointer, so that fmt does not print it as part of another struct
-	base     string        // path of the issuer, without a slash at the end
-	location string        // path of the metadata
-	secure   bool          // the issuer is https
+	options  *Options // a pointer, so that fmt does not print it as part of another struct
+	base     string   // path of the issuer, without a slash at the end
+	location string   // path of the metadata
+	secure   bool     // the issuer is https
 	metadata []byte
 	ring     *token.Ring
-	client   *Client      // sends requests to the provider
-	identity *JWTVerifier // of ID tokens
-	provider atomic.Pointer[providerMetadata]
+	provider provider.Provider
+	identity *oauth.JWTVerifier // of ID tokens
 	logins   atomic.Pointer[state.Records[loginUses]]
-	states   *lru.Cache[proofHash, struct{}] // of logins that have come back; anyone can add some
-	ended    *lru.Cache[proofHash, struct{}] // logins
+	states   *lru.Cache[[16]byte, struct{}] // hashes of states of logins that have come back; anyone can add some
+	ended    *lru.Cache[[16]byte, struct{}] // hashes of logins
 	origin   *http.CrossOriginProtection
 	page     *template.Template
 }
 
-// providerMetadata is the cached metadata of the provider.
-type providerMetadata struct {
-	*serverMetadata
-	at time.Time
-}
+var _ oauth.Verifier = (*Proxy)(nil)
 
-var _ Verifier = (*Proxy)(nil)
-
-// NewProxy returns a proxy. It fetches nothing. It returns an error if the options are invalid.
+// New returns a proxy. It fetches nothing. It returns an error if the options are invalid.
 //
 // Use [Proxy.Wrap] for its endpoints, and the proxy itself as the verifier of its tokens:
 //
-//	proxy, err := oauth.NewProxy(&oauth.ProxyOptions{...})
+//	p, err := proxy.New(&proxy.Options{...})
 //	handler, err := oauth.Protect(endpoint, &oauth.ProtectOptions{
 //		Resource:             "https://example.com/mcp",
 //		AuthorizationServers: []string{"https://example.com/oauth"},
-//		Verifier:             proxy,
+//		Verifier:             p,
 //	})
-//	handler = proxy.Wrap(handler)
-func NewProxy(opts *ProxyOptions) (*Proxy, error) {
-	var o ProxyOptions
-	if opts != nil {
-		o = *opts
-	}
-	p, err := newProxy(&o)
+//	handler = p.Wrap(handler)
+func New(opts *Options) (*Proxy, error) {
+	p, err := newProxy(*cmp.Or(opts, &Options{}))
 	if err != nil {
-		return nil, fmt.Errorf("oauth.NewProxy: %w", err)
+		return nil, fmt.Errorf("proxy.New: %w", err)
 	}
 	return p, nil
 }
 
-func newProxy(o *ProxyOptions) (*Proxy, error) {
+func newProxy(o Options) (*Proxy, error) {
 	if err := o.prepare(); err != nil {
 		return nil, err
 	}
@@ -247,9 +223,14 @@ func newProxy(o *ProxyOptions) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		options: o, base: strings.TrimSuffix(issuer.Path, "/"), secure: issuer.Scheme == "https",
-		states: newLRU[proofHash, struct{}](maxProxyUsed), ended: newLRU[proofHash, struct{}](maxProxyUsed),
+		options: &o, base: strings.TrimSuffix(issuer.Path, "/"), secure: issuer.Scheme == "https",
 		origin: http.NewCrossOriginProtection(),
+	}
+	if p.states, err = lru.New[[16]byte, struct{}](maxUsed); err != nil {
+		return nil, err
+	}
+	if p.ended, err = lru.New[[16]byte, struct{}](maxUsed); err != nil {
+		return nil, err
 	}
 	if o.Store == nil {
 		err = p.forgetLogins()
@@ -270,34 +251,27 @@ func newProxy(o *ProxyOptions) (*Proxy, error) {
 	if p.ring, err = token.NewRing(o.Keys...); err != nil {
 		return nil, err
 	}
-	p.client, err = NewClient(&ClientOptions{
-		Name: o.Name, AllowLoopback: o.AllowLoopback, AllowNetworks: o.AllowNetworks, Resolver: o.Resolver, Logger: o.Logger,
-	})
+	client, err := oauth.NewClient(&oauth.ClientOptions{AllowLoopback: o.AllowLoopback, AllowNetworks: o.AllowNetworks, Resolver: o.Resolver})
 	if err != nil {
 		return nil, err
 	}
-	p.identity, err = NewJWTVerifier(&JWTOptions{
+	if p.provider, err = client.Provider(o.Client, provider.Endpoints{Authorization: o.AuthorizationEndpoint, Token: o.TokenEndpoint}); err != nil {
+		return nil, err
+	}
+	p.identity, err = oauth.NewJWTVerifier(&oauth.JWTOptions{
 		Issuer: o.Provider, AnyType: true, AllowLoopback: o.AllowLoopback, AllowNetworks: o.AllowNetworks, Resolver: o.Resolver,
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, endpoint := range []string{o.AuthorizationEndpoint, o.TokenEndpoint} {
-		if endpoint == "" {
-			continue
-		}
-		if err := p.client.guard.Check(endpoint); err != nil {
-			return nil, err
-		}
 	}
 	p.metadata, err = p.marshalMetadata()
 	return p, err
 }
 
 // prepare checks the options and sets defaults.
-func (o *ProxyOptions) prepare() error {
-	for _, identifier := range [][2]string{{"Issuer", o.Issuer}, {"Resource", o.Resource}, {"Provider", o.Provider}} {
-		if err := checkIdentifier(identifier[0], identifier[1]); err != nil {
+func (o *Options) prepare() error {
+	for _, identifier := range [][2]string{{"Issuer", o.Issuer}, {"Resource", o.Resource}} {
+		if err := syntax.CheckIdentifier(identifier[0], identifier[1]); err != nil {
 			return err
 		}
 	}
@@ -306,38 +280,31 @@ func (o *ProxyOptions) prepare() error {
 		return errors.New("expected an Issuer of its own, got that of the Provider")
 	}
 	if o.Client.Issuer != "" && o.Client.Issuer != o.Provider {
-		return fmt.Errorf("the Client: %w", &IssuerError{Expected: o.Provider, Got: o.Client.Issuer})
+		return fmt.Errorf("the Client: %w", &oauth.IssuerError{Expected: o.Provider, Got: o.Client.Issuer})
 	}
 	if o.Store != nil && len(o.Keys) == 0 {
 		return errors.New("expected Keys, which processes with the same Store need to open each other's tokens")
 	}
 	o.Client.Issuer = o.Provider
-	if err := o.Client.check(); err != nil {
-		return fmt.Errorf("the Client: %w", err)
-	}
 	if (o.AuthorizationEndpoint == "") != (o.TokenEndpoint == "") {
 		return errors.New("expected both AuthorizationEndpoint and TokenEndpoint, or neither")
 	}
-	if err := checkScopes(slices.Concat(o.Scopes, o.ProviderScopes)); err != nil {
+	if err := syntax.CheckScopes(slices.Concat(o.Scopes, o.ProviderScopes)); err != nil {
 		return err
 	}
 	for _, scheme := range o.RedirectSchemes {
 		if !isPrivateScheme(scheme) {
-			return fmt.Errorf("expected RedirectSchemes in lower case that are private (RFC 8252, section 7.1), got %s", quote(scheme))
+			return fmt.Errorf("expected RedirectSchemes in lower case that are private (RFC 8252, section 7.1), got %s", jsonscan.Quote(scheme))
 		}
 	}
-	o.TokenLife, o.LoginLife = cmp.Or(o.TokenLife, DefaultProxyTokenLife), cmp.Or(o.LoginLife, DefaultProxyLoginLife)
-	if o.TokenLife < 0 || o.TokenLife > maxProxyTokenLife || o.LoginLife < 0 || o.LoginLife > maxProxyLoginLife {
-		return fmt.Errorf("expected a TokenLife of at most %v and a LoginLife of at most %v", maxProxyTokenLife, maxProxyLoginLife)
+	o.TokenLife, o.LoginLife = cmp.Or(o.TokenLife, defaultTokenLife), cmp.Or(o.LoginLife, defaultLoginLife)
+	if o.TokenLife < 0 || o.TokenLife > maxTokenLife || o.LoginLife < 0 || o.LoginLife > maxLoginLife {
+		return fmt.Errorf("expected a TokenLife of at most %v and a LoginLife of at most %v", maxTokenLife, maxLoginLife)
 	}
 	if len(o.ProviderScopes) == 0 {
 		o.ProviderScopes = []string{"openid"}
 	}
-	if o.Name == "" {
-		u, err := url.Parse(o.Resource)
-		if err != nil {
-			return err
-		}
+	if u, err := url.Parse(o.Resource); err == nil && o.Name == "" {
 		o.Name = u.Host
 	}
 	o.Scopes, o.ProviderScopes, o.RedirectSchemes = slices.Clone(o.Scopes), slices.Clone(o.ProviderScopes), slices.Clone(o.RedirectSchemes)
@@ -355,32 +322,32 @@ func isPrivateScheme(scheme string) bool {
 }
 
 // Format prints a constant, so that no secret is printed.
-func (p *Proxy) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.Proxy") }
+func (p *Proxy) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "proxy.Proxy") }
 
 // marshalMetadata returns the metadata of the proxy. RFC 8414, section 2.
 func (p *Proxy) marshalMetadata() ([]byte, error) {
-	return json.Marshal(struct {
-		Issuer        string   `json:"issuer"`
-		Authorization string   `json:"authorization_endpoint"`
-		Token         string   `json:"token_endpoint"`
-		Registration  string   `json:"registration_endpoint"`
-		Revocation    string   `json:"revocation_endpoint"`
-		Scopes        []string `json:"scopes_supported,omitempty"`
-		Responses     []string `json:"response_types_supported"`
-		Grants        []string `json:"grant_types_supported"`
-		Methods       []string `json:"token_endpoint_auth_methods_supported"`
-		Revocations   []string `json:"revocation_endpoint_auth_methods_supported"`
-		Challenges    []string `json:"code_challenge_methods_supported"`
-		SendsIssuer   bool     `json:"authorization_response_iss_parameter_supported"`
-	}{
-		p.options.Issuer, p.options.Issuer + "/authorize", p.options.Issuer + "/token", p.options.Issuer + "/register", p.options.Issuer + "/revoke",
-		p.options.Scopes, []string{"code"}, []string{"authorization_code", "refresh_token"}, []string{MethodNone}, []string{MethodNone}, []string{"S256"}, true,
-	})
+	metadata := map[string]any{
+		"issuer":                                         p.options.Issuer,
+		"authorization_endpoint":                         p.options.Issuer + "/authorize",
+		"token_endpoint":                                 p.options.Issuer + "/token",
+		"registration_endpoint":                          p.options.Issuer + "/register",
+		"revocation_endpoint":                            p.options.Issuer + "/revoke",
+		"response_types_supported":                       []string{"code"},
+		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},
+		"token_endpoint_auth_methods_supported":          []string{oauth.MethodNone},
+		"revocation_endpoint_auth_methods_supported":     []string{oauth.MethodNone},
+		"code_challenge_methods_supported":               []string{"S256"},
+		"authorization_response_iss_parameter_supported": true,
+	}
+	if len(p.options.Scopes) > 0 {
+		metadata["scopes_supported"] = p.options.Scopes
+	}
+	return json.Marshal(metadata)
 }
 
 // Wrap returns a handler that answers the requests for the endpoints of the proxy, and calls
 // next for all others. The endpoints are the paths authorize, callback, token, register and
-// revoke below the path of [ProxyOptions].Issuer, and the metadata (RFC 8414) at
+// revoke below the path of [Options].Issuer, and the metadata (RFC 8414) at
 // /.well-known/oauth-authorization-server with that path.
 func (p *Proxy) Wrap(next http.Handler) http.Handler {
 	routes := map[string]http.HandlerFunc{
@@ -393,7 +360,7 @@ func (p *Proxy) Wrap(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if serve := routes[r.URL.Path]; serve != nil {
-			r.Body = http.MaxBytesReader(w, r.Body, maxProxyForm)
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 			serve(w, r)
 			return
 		}
@@ -427,25 +394,6 @@ func (p *Proxy) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(p.metadata)
 }
 
-// authorizationServer returns the metadata of the provider.
-func (p *Proxy) authorizationServer(ctx context.Context) (*serverMetadata, error) {
-	o := p.options
-	if o.TokenEndpoint != "" {
-		return &serverMetadata{
-			issuer: o.Provider, authorizationEndpoint: o.AuthorizationEndpoint, tokenEndpoint: o.TokenEndpoint, authMethods: []string{MethodPost, MethodBasic, MethodNone},
-		}, nil
-	}
-	if known := p.provider.Load(); known != nil && time.Since(known.at) < providerAge {
-		return known.serverMetadata, nil
-	}
-	m, err := p.client.authorizationServer(ctx, o.Provider, false)
-	if err != nil {
-		return nil, err
-	}
-	p.provider.Store(&providerMetadata{m, time.Now()})
-	return m, nil
-}
-
 // seal seals a value for a purpose.
 func (p *Proxy) seal(value any, life time.Duration, purpose ...string) (string, error) {
 	text, err := json.Marshal(value)
@@ -470,6 +418,11 @@ func (p *Proxy) binding(purpose []string) []byte {
 
 // clientHash returns the short name of a client ID, which is long.
 func clientHash(id string) string {
-	hash := sha256.Sum256([]byte(id))
-	return base64.RawURLEncoding.EncodeToString(hash[:16])
+	hash := hashOf(id)
+	return base64.RawURLEncoding.EncodeToString(hash[:])
+}
+
+func hashOf(text string) [16]byte {
+	hash := sha256.Sum256([]byte(text))
+	return [16]byte(hash[:16])
 }
