@@ -43,9 +43,9 @@
 //     memory, and processes with the same [Options].Keys serve the same clients.
 //  5. A code or refresh token can be used once; a second use ends the login. Revocation
 //     (RFC 7009) ends it too. Processes with the same [Options].Store know each other's uses
-//     and ends of logins. Without one, each process has its own in memory: another
-//     process, or this one after a restart, accepts a used refresh token unless the provider
-//     refuses. So does this one when they have filled 64 MiB, since it then forgets them.
+//     and ends of logins. Without a store, a process remembers the 100,000 logins that were used
+//     last. It accepts a refresh token of any other login, used or not, unless the provider
+//     refuses: after a restart, or if the login was used at another process.
 //  6. With and without a store, another process accepts the access token of an ended login until it
 //     expires.
 //  7. A [Proxy] is safe for concurrent use.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -19,28 +21,44 @@ type loginUses struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
+// openStore opens the records of logins. Those in the memory of this process are bounded: the login that was
+// not used for the longest time is forgotten, because otherwise nobody could log in until earlier logins end.
+func (p *Proxy) openStore(logins int) (err error) {
+	kv := p.options.Store
+	if kv == nil {
+		if kv, err = store.NewMemory(nil); err != nil {
+			return err
+		}
+		p.recent, err = lru.NewWithEvict(logins, func(key string, _ struct{}) { _ = p.logins.Delete(context.Background(), key, nil) })
+	}
+	p.logins = state.NewRecords[loginUses](kv, nil)
+	return err
+}
+
+// change changes the record of a login.
+func (p *Proxy) change(ctx context.Context, g *grant, change func(*state.Record[loginUses]) error) error {
+	key := p.loginKey(g.Login)
+	if p.recent != nil {
+		p.recent.Add(key, struct{}{})
+	}
+	_, err := p.logins.Put(ctx, key, change)
+	return err
+}
+
 // spend uses the code or refresh token that contains g. It returns errSpent if
 // that is not the first use, and another error if the store fails. restore undoes it.
 func (p *Proxy) spend(ctx context.Context, g *grant) (restore func(), err error) {
-	key, before := p.loginKey(g.Login), g.Uses
-	change := func(rec *state.Record[loginUses]) error {
-		// After a restart without a shared store, the uses before it are not known. A login without a record then
-		// continues, and one with a shared store does not.
-		known := rec.Stored() || p.options.Store != nil || before == 0
+	before := g.Uses
+	err = p.change(ctx, g, func(rec *state.Record[loginUses]) error {
+		// A store that other processes share has the record of each login, so a login without one ends. Memory
+		// does not have those of earlier processes, so such a login continues.
+		known := rec.Stored() || p.recent == nil || before == 0
 		if rec.Value.Ended || known && rec.Value.Uses != before {
 			return errSpent
 		}
 		rec.Value.Uses, rec.Until = before+1, loginEnd(g)
 		return nil
-	}
-	_, err = p.logins.Load().Put(ctx, key, change)
-	if errors.Is(err, store.ErrFull) && p.options.Store == nil {
-		// Otherwise nobody could log in until earlier logins end, which takes weeks.
-		p.options.Logger.Warn("oauth: the memory for logins is full: their used refresh tokens are forgotten")
-		if err = p.forgetLogins(); err == nil {
-			_, err = p.logins.Load().Put(ctx, key, change)
-		}
-	}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +66,7 @@ func (p *Proxy) spend(ctx context.Context, g *grant) (restore func(), err error)
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTimeout)
 		defer cancel()
-		_, err := p.logins.Load().Update(ctx, key, func(rec *state.Record[loginUses]) error {
+		_, err := p.logins.Update(ctx, p.loginKey(g.Login), func(rec *state.Record[loginUses]) error {
 			if rec.Value.Uses != before+1 {
 				return state.ErrUnchanged
 			}
@@ -64,7 +82,7 @@ func (p *Proxy) spend(ctx context.Context, g *grant) (restore func(), err error)
 // end ends the login of a grant: its refresh tokens are no longer accepted, nor are its access tokens
 // by this process.
 func (p *Proxy) end(ctx context.Context, g *grant) error {
-	_, err := p.logins.Load().Put(ctx, p.loginKey(g.Login), func(rec *state.Record[loginUses]) error {
+	err := p.change(ctx, g, func(rec *state.Record[loginUses]) error {
 		rec.Value.Ended = true
 		rec.Extend(loginEnd(g))
 		return nil
@@ -74,16 +92,6 @@ func (p *Proxy) end(ctx context.Context, g *grant) error {
 	}
 	p.ended.Add(hashOf(g.Login), struct{}{})
 	return nil
-}
-
-// forgetLogins replaces the logins of a proxy without a store.
-func (p *Proxy) forgetLogins() error {
-	memory, err := store.NewMemory(nil)
-	if err == nil {
-		logins := state.NewRecords[loginUses](memory, nil)
-		p.logins.Store(&logins)
-	}
-	return err
 }
 
 // hasEnded reports whether this process knows that a login has ended.

@@ -4,11 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -20,29 +18,57 @@ func TestFormatOfLoginUses(t *testing.T) {
 	}
 }
 
-// When the logins of a proxy without a store have filled its memory, it forgets them, and people can log in.
-func TestProxyForgetsLogins(t *testing.T) {
-	for name, shared := range map[string]bool{"no store": false, "a store": true} {
-		t.Run(name, func(t *testing.T) {
-			full, err := store.NewMemory(&store.MemoryOptions{Bytes: 10_000})
-			if err != nil {
+// spendAll uses the codes of n logins.
+func spendAll(t *testing.T, kv store.KV, inMemory, n int) (*Proxy, []grant) {
+	t.Helper()
+	p := &Proxy{options: &Options{Issuer: "https://issuer.example", Store: kv}}
+	if err := p.openStore(inMemory); err != nil {
+		t.Fatal(err)
+	}
+	logins := make([]grant, n)
+	for i := range logins {
+		logins[i] = grant{Login: rand.Text(), Expires: time.Now().Add(defaultLoginLife)}
+		used := logins[i]
+		if _, err := p.spend(t.Context(), &used); err != nil {
+			t.Fatalf("login %d: %v", i, err)
+		}
+	}
+	return p, logins
+}
+
+// Without a store, only the logins that were used last are remembered. A store has all of them.
+func TestLoginsInMemoryAreBounded(t *testing.T) {
+	memory, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	for name, test := range map[string]struct {
+		kv   store.KV
+		want int
+	}{"no store": {nil, 10}, "a store": {memory, 25}} {
+		p, logins := spendAll(t, test.kv, 10, 25)
+		known := 0
+		for i := len(logins) - 1; i >= 0; i-- { // the newest first, as each use forgets the oldest
+			if _, err := p.spend(t.Context(), &logins[i]); errors.Is(err, errSpent) {
+				known++
+			} else if err != nil {
 				t.Fatal(err)
 			}
-			defer full.Close()
-			p := &Proxy{options: &Options{Issuer: "https://issuer.example", Logger: slog.New(slog.DiscardHandler)}}
-			if shared {
-				p.options.Store = full
-			}
-			logins := state.NewRecords[loginUses](full, nil)
-			p.logins.Store(&logins)
-			end := time.Now().Add(defaultLoginLife)
-			var last error
-			for i := 0; i < 200 && last == nil; i++ {
-				_, last = p.spend(t.Context(), &grant{Login: rand.Text(), Expires: end})
-			}
-			if full := errors.Is(last, store.ErrFull); full != shared {
-				t.Errorf("the last login: %v", last)
-			}
-		})
+		}
+		if known != test.want {
+			t.Errorf("%s: %d logins are remembered, want %d", name, known, test.want)
+		}
 	}
+}
+
+// A private store in memory has room for the logins that are remembered.
+func TestLoginsFitIntoMemory(t *testing.T) {
+	const part = 100
+	memory, err := store.NewMemory(&store.MemoryOptions{Bytes: store.DefaultMemoryBytes / part})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	spendAll(t, memory, 0, maxUsed/part)
 }

@@ -17,7 +17,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -150,7 +149,8 @@ const (
 	providerLife = 10 * time.Minute
 	// codeLife is how long a code is valid. RFC 6749, section 4.1.2.
 	codeLife = time.Minute
-	// maxUsed is the number of used states, and of ended logins, that a proxy remembers.
+	// maxUsed is the number of used states, and of ended logins, that a proxy remembers, and
+	// without Options.Store that of all logins.
 	maxUsed = 100_000
 	// maxForm is the maximum length of a form or registration, in bytes.
 	maxForm = 64 << 10
@@ -186,7 +186,8 @@ type Proxy struct {
 	ring     *token.Ring
 	provider provider.Provider
 	identity *oauth.JWTVerifier // of ID tokens
-	logins   atomic.Pointer[state.Records[loginUses]]
+	logins   state.Records[loginUses]
+	recent   *lru.Cache[string, struct{}]   // keys of logins in the memory of this process; nil with Options.Store
 	states   *lru.Cache[[16]byte, struct{}] // hashes of states of logins that have come back; anyone can add some
 	ended    *lru.Cache[[16]byte, struct{}] // hashes of logins
 	origin   *http.CrossOriginProtection
@@ -232,13 +233,7 @@ func newProxy(o Options) (*Proxy, error) {
 	if p.ended, err = lru.New[[16]byte, struct{}](maxUsed); err != nil {
 		return nil, err
 	}
-	if o.Store == nil {
-		err = p.forgetLogins()
-	} else {
-		logins := state.NewRecords[loginUses](o.Store, nil)
-		p.logins.Store(&logins)
-	}
-	if err != nil {
+	if err := p.openStore(maxUsed); err != nil {
 		return nil, err
 	}
 	if err := p.origin.AddTrustedOrigin(issuer.Scheme + "://" + issuer.Host); err != nil {
