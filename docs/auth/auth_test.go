@@ -172,7 +172,7 @@ func Example_issuers() {
 
 // The server publishes the metadata of its proxy.
 func Example_proxy() {
-	handler, err := behindProxy(http.NotFoundHandler(), "a secret", make([]byte, 32), func(string) error { return nil })
+	handler, err := behindProxy(http.NotFoundHandler(), "a secret", "0123456789abcdef0123456789abcdef", func(string) error { return nil })
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -91,14 +91,14 @@ func newVerifier(employees, partners *oauth.JWTVerifier, stored []oauth.APIKey) 
 }
 
 // behindProxy serves an endpoint for people of an identity provider without registration.
-func behindProxy(endpoint http.Handler, secret oauth.Secret, key []byte, mayUse func(subject string) error) (http.Handler, error) {
+func behindProxy(endpoint http.Handler, secret, key oauth.Secret, mayUse func(subject string) error) (http.Handler, error) {
 	p, err := proxy.New(&proxy.Options{
 		Issuer:   "https://example.com/oauth", // the redirect URI at the provider is this and "/callback"
 		Resource: "https://example.com/mcp",
 		Provider: "https://accounts.example.com",
 		Client:   oauth.Registration{ClientID: "notes", Secret: secret},
 		Scopes:   []string{"notes", "notes:erase"},
-		Keys:     [][]byte{key},
+		Keys:     []oauth.Secret{key},
 		Admit:    func(_ context.Context, login *proxy.Login) error { return mayUse(login.Subject) },
 	})
 	if err != nil {

@@ -105,7 +105,7 @@ func parseCredentials(text Secret) (*credentials, error) {
 	return c, nil
 }
 
-// A Secret is a token, password or assertion. Printed, logged or marshalled, it is
+// A Secret is a token, password, key or assertion. Printed, logged or marshalled, it is
 // "[secret]"; string(s) is the secret itself.
 //
 // Package fmt does not call the methods of unexported fields, so a field with a Secret
@@ -126,14 +126,6 @@ func (s Secret) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, redacte
 
 // LogValue returns "[secret]".
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// redactedIf returns what is printed for a secret of another type: nil if it is not set.
-func redactedIf(set bool) any {
-	if !set {
-		return nil
-	}
-	return Secret(redacted)
-}
 
 // MarshalText returns "[secret]", also for encoding/json.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

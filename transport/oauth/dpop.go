@@ -141,8 +141,8 @@ func newProofChecker(resource *url.URL, o *DPoPOptions, shared store.KV) (*proof
 	life := 2*p.maxAge + time.Second // iat is in whole seconds
 	if o.Nonces {
 		var keys [][]byte
-		if o.NonceKey != nil {
-			keys = [][]byte{o.NonceKey}
+		if o.NonceKey != "" {
+			keys = [][]byte{[]byte(o.NonceKey)}
 		}
 		var err error
 		if p.nonces, err = token.NewRing(keys...); err != nil {

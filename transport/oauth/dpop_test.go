@@ -190,7 +190,7 @@ func TestProofsOfOneStore(t *testing.T) {
 		m, holder, common := newSigner(t, "k"), newSigner(t, ""), newSharedStore(t)
 		with := func(nonces bool) http.Handler {
 			return protected(t, m, &recordingHandler{}, func(o *oauth.ProtectOptions) {
-				o.Store, o.DPoP = common, &oauth.DPoPOptions{Nonces: nonces, NonceKey: []byte("0123456789abcdef0123456789abcdef")}
+				o.Store, o.DPoP = common, &oauth.DPoPOptions{Nonces: nonces, NonceKey: "0123456789abcdef0123456789abcdef"}
 			})
 		}
 		token := m.token(t, validClaims(claimSet{"cnf": claimSet{"jkt": holder.thumbprint(t)}}))
@@ -276,11 +276,11 @@ func TestProofsOffered(t *testing.T) {
 func TestNonces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, holder, inner := newSigner(t, "k"), newSigner(t, ""), &recordingHandler{}
-		key := []byte("0123456789abcdef0123456789abcdef")
-		with := func(key []byte) http.Handler {
+		const key = "0123456789abcdef0123456789abcdef"
+		with := func(key oauth.Secret) http.Handler {
 			return protected(t, m, inner, func(o *oauth.ProtectOptions) { o.DPoP = &oauth.DPoPOptions{Nonces: true, NonceKey: key} })
 		}
-		h, fellow, stranger := with(key), with(key), with(nil)
+		h, fellow, stranger := with(key), with(key), with("")
 		token := m.token(t, validClaims(claimSet{"cnf": claimSet{"jkt": holder.thumbprint(t)}}))
 		try := func(h http.Handler, nonce any) *http.Response {
 			return do(h, "POST", "/mcp", withProof(token, holder.proof(t, validProof(token, claimSet{"nonce": nonce, "iat": 1}))), "")

@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -93,7 +92,7 @@ type DPoPOptions struct {
 	Nonces bool
 	// NonceKey authenticates nonces. Processes with the same key accept each other's nonces.
 	// It needs at least 32 bytes. Default a random key. Required with [ProtectOptions].Store.
-	NonceKey []byte
+	NonceKey Secret
 	// MaxAge is the maximum difference between the time of a proof and now. Proofs are
 	// remembered for twice that time, or for 5 min with Nonces, to refuse replays. In that
 	// time a process accepts 262,144 proofs, and 32,768 of one key; it refuses further requests
@@ -101,29 +100,6 @@ type DPoPOptions struct {
 	// MaxAge. Default and maximum 5 min.
 	MaxAge time.Duration
 }
-
-// shownDPoP is DPoPOptions without the key.
-type shownDPoP struct {
-	Required bool
-	Nonces   bool
-	NonceKey any
-	MaxAge   time.Duration
-}
-
-func (o DPoPOptions) shown() shownDPoP {
-	return shownDPoP{o.Required, o.Nonces, redactedIf(o.NonceKey != nil), o.MaxAge}
-}
-
-// Format redacts the key.
-func (o DPoPOptions) Format(to fmt.State, verb rune) {
-	fmt.Fprintf(to, fmt.FormatString(to, verb), o.shown())
-}
-
-// LogValue redacts the key.
-func (o DPoPOptions) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
-
-// MarshalJSON redacts the key.
-func (o DPoPOptions) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
 
 func (o *ProtectOptions) withDefaults() (ProtectOptions, error) {
 	opts := *cmp.Or(o, &ProtectOptions{})
@@ -163,7 +139,7 @@ func (o *ProtectOptions) check() error {
 	if err := syntax.CheckScopes(slices.Concat(o.Scopes, o.ScopesSupported)); err != nil {
 		return err
 	}
-	if o.Store != nil && o.DPoP != nil && o.DPoP.Nonces && o.DPoP.NonceKey == nil {
+	if o.Store != nil && o.DPoP != nil && o.DPoP.Nonces && o.DPoP.NonceKey == "" {
 		return errors.New("expected a NonceKey, which processes with the same Store need to accept each other's nonces")
 	}
 	return o.DPoP.check()

@@ -279,8 +279,10 @@ func TestProtectOptions(t *testing.T) {
 		"an empty scope":     func(o *oauth.ProtectOptions) { o.ScopesSupported = []string{""} },
 		"no origin":          func(o *oauth.ProtectOptions) { o.Origins = []string{"*"} },
 		"no nonce key":       func(o *oauth.ProtectOptions) { o.Store, o.DPoP = newSharedStore(t), &oauth.DPoPOptions{Nonces: true} },
-		"a short key":        func(o *oauth.ProtectOptions) { o.DPoP = &oauth.DPoPOptions{Nonces: true, NonceKey: make([]byte, 31)} },
-		"old proofs":         func(o *oauth.ProtectOptions) { o.DPoP = &oauth.DPoPOptions{MaxAge: 1 << 40} },
+		"a short key": func(o *oauth.ProtectOptions) {
+			o.DPoP = &oauth.DPoPOptions{Nonces: true, NonceKey: oauth.Secret(make([]byte, 31))}
+		},
+		"old proofs": func(o *oauth.ProtectOptions) { o.DPoP = &oauth.DPoPOptions{MaxAge: 1 << 40} },
 	} {
 		opts := &oauth.ProtectOptions{Resource: testResource, AuthorizationServers: []string{testIssuer}, Verifier: v}
 		change(opts)

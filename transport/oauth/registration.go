@@ -55,16 +55,18 @@ const (
 
 // shownRegistration is a registration without its secrets.
 type shownRegistration struct {
-	Issuer   string
-	ClientID string
-	Secret   Secret
-	Key      any
-	KeyID    string
-	Method   string
+	Issuer, ClientID string
+	Secret           Secret
+	Key              any
+	KeyID, Method    string
 }
 
 func (r Registration) shown() shownRegistration {
-	return shownRegistration{r.Issuer, r.ClientID, r.Secret, redactedIf(r.Key != nil), r.KeyID, r.Method}
+	shown := shownRegistration{r.Issuer, r.ClientID, r.Secret, nil, r.KeyID, r.Method}
+	if r.Key != nil {
+		shown.Key = Secret(redacted)
+	}
+	return shown
 }
 
 // Format redacts the secret and the key.

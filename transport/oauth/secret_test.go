@@ -54,7 +54,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	registration := oauth.Registration{ClientID: "x", Secret: canary, Key: ed25519.NewKeyFromSeed([]byte(strings.Repeat(canary, 3)[:ed25519.SeedSize]))}
-	proofs := oauth.DPoPOptions{NonceKey: []byte(strings.Repeat(canary, 3))}
+	proofs := oauth.DPoPOptions{NonceKey: oauth.Secret(strings.Repeat(canary, 3))}
 	protect := oauth.ProtectOptions{DPoP: &proofs}
 	options := oauth.ClientOptions{Registrations: []oauth.Registration{registration}, Store: memory, Flow: &oauth.EnterpriseManaged{
 		Issuer: "https://x.example", Client: registration, Subject: func(context.Context) (oauth.Secret, error) { return canary, nil },
@@ -92,7 +92,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	} {
 		clean(value)
 	}
-	for _, value := range []any{secret, registration, &registration, proofs, &proofs} {
+	for _, value := range []any{secret, registration, &registration} {
 		if resolved := slog.AnyValue(value).Resolve().Any(); reflect.TypeOf(resolved) == reflect.TypeOf(value) {
 			t.Errorf("handlers of logs get a %T", resolved)
 		}

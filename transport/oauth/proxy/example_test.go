@@ -26,7 +26,7 @@ func ExampleNew() {
 		Provider: "https://login.example.com",
 		Client:   oauth.Registration{ClientID: "notes", Secret: "from the environment"}, // its redirect URI is https://mcp.example.com/oauth/callback
 		Scopes:   []string{"notes"},
-		Keys:     [][]byte{[]byte("at least 32 random bytes, also from the environment")},
+		Keys:     []oauth.Secret{"at least 32 random bytes, also from the environment"},
 		Admit: func(_ context.Context, login *proxy.Login) error {
 			var claims struct {
 				Domain string `json:"hd"`

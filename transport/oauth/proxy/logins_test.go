@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/proxy"
 	shared "github.com/dovetail-go/dovetail/transport/store"
 )
@@ -62,7 +63,7 @@ func newProxies(t *testing.T, kv shared.KV) *replicas {
 	r := &replicas{log: &logBuffer{}}
 	var second proxy.Options
 	r.proxied = newProxied(t, func(o *proxy.Options) {
-		o.Keys, o.Store, o.Logger = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, kv, slog.New(slog.NewTextHandler(r.log, nil))
+		o.Keys, o.Store, o.Logger = []oauth.Secret{"0123456789abcdef0123456789abcdef"}, kv, slog.New(slog.NewTextHandler(r.log, nil))
 		second = *o
 	})
 	var err error

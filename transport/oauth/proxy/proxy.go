@@ -72,7 +72,7 @@ type Options struct {
 	// random source. The first seals, and all of them open. Processes with the same keys can
 	// serve the same clients. Default a random key: then all clients have to register again after
 	// a restart.
-	Keys [][]byte
+	Keys []oauth.Secret
 	// Store makes a code or refresh token that was used at one process invalid at all others with
 	// the same Store and Keys, also after restarts. Then Keys are required. It needs a value of about
 	// 100 bytes for each login. While it fails, tokens are neither issued nor refreshed, with status
@@ -95,33 +95,6 @@ type Options struct {
 	// Logger receives log records, without secrets. Default slog.Default().
 	Logger *slog.Logger
 }
-
-// shownOptions is the part of Options that is printed.
-type shownOptions struct {
-	Issuer, Resource, Provider string
-	Client                     oauth.Registration
-	Scopes                     []string
-	Keys                       any
-}
-
-func (o Options) shown() shownOptions {
-	shown := shownOptions{o.Issuer, o.Resource, o.Provider, o.Client, o.Scopes, nil}
-	if o.Keys != nil {
-		shown.Keys = oauth.Secret("") // printed as "[secret]"
-	}
-	return shown
-}
-
-// Format prints the most important options, and neither the keys nor the client's secret.
-func (o Options) Format(to fmt.State, verb rune) {
-	fmt.Fprintf(to, fmt.FormatString(to, verb), o.shown())
-}
-
-// LogValue returns what Format prints.
-func (o Options) LogValue() slog.Value { return slog.AnyValue(o.shown()) }
-
-// MarshalJSON returns what Format prints. The result cannot be used to save options.
-func (o Options) MarshalJSON() ([]byte, error) { return json.Marshal(o.shown()) }
 
 // A Login is the login of a person at the identity provider of a [Proxy].
 type Login struct {
@@ -243,7 +216,11 @@ func newProxy(o Options) (*Proxy, error) {
 		return nil, err
 	}
 	p.location = "/.well-known/oauth-authorization-server" + p.base
-	if p.ring, err = token.NewRing(o.Keys...); err != nil {
+	var keys [][]byte
+	for _, key := range o.Keys {
+		keys = append(keys, []byte(key))
+	}
+	if p.ring, err = token.NewRing(keys...); err != nil {
 		return nil, err
 	}
 	client, err := oauth.NewClient(&oauth.ClientOptions{AllowLoopback: o.AllowLoopback, AllowNetworks: o.AllowNetworks, Resolver: o.Resolver})

@@ -724,7 +724,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		},
 		"a scheme":    func(o *proxy.Options) { o.RedirectSchemes = []string{"javascript"} },
 		"a scope":     func(o *proxy.Options) { o.Scopes = []string{"a b"} },
-		"a short key": func(o *proxy.Options) { o.Keys = [][]byte{{1}} },
+		"a short key": func(o *proxy.Options) { o.Keys = []oauth.Secret{"x"} },
 		"no keys":     func(o *proxy.Options) { o.Store = newSharedStore(t) },
 		"a long life": func(o *proxy.Options) { o.TokenLife = 25 * time.Hour },
 	} {
@@ -742,7 +742,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 }
 
 func TestOptionsArePrintedWithoutSecrets(t *testing.T) {
-	opts := proxy.Options{Client: oauth.Registration{ClientID: "x", Secret: canary}, Keys: [][]byte{[]byte(strings.Repeat(canary, 3))}}
+	opts := proxy.Options{Client: oauth.Registration{ClientID: "x", Secret: canary}, Keys: []oauth.Secret{oauth.Secret(strings.Repeat(canary, 3))}}
 	for _, value := range []any{opts, &opts} {
 		if text := printed(t, value); strings.Contains(text, canary) || strings.Contains(text, fmt.Sprint([]byte(canary))[1:20]) || !strings.Contains(text, "[secret]") {
 			t.Errorf("%T is printed as\n%s", value, text)
