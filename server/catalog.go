@@ -38,8 +38,6 @@ type Catalog struct {
 	owners       [kindCount]map[string]string
 }
 
-const kindCount = mcp.KindEvent + 1
-
 // A resolver looks up an entry that is not listed. See [CatalogOptions].
 type resolver = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error)
 
@@ -117,7 +115,7 @@ func (c *Catalog) add(e *Entry, dropped droppedURIs) {
 	}
 	c.index[e.Kind][e.Name] = e
 	c.entries[e.Kind] = append(c.entries[e.Kind], e)
-	if !matchesURIs(e.Kind) {
+	if !kinds[e.Kind].matchesURIs {
 		return
 	}
 	c.templates = append(c.templates, matcher{e, dropped})
@@ -127,11 +125,6 @@ func (c *Catalog) add(e *Entry, dropped droppedURIs) {
 		}
 		c.dropped[e] = dropped
 	}
-}
-
-// matchesURIs reports whether entries of a kind can match URIs that are in no list.
-func matchesURIs(kind mcp.Kind) bool {
-	return kind == mcp.KindResourceTemplate || kind == mcp.KindSkill
 }
 
 // All returns an iterator over the entries of a kind, in the order of the list.
@@ -199,7 +192,7 @@ func (c *Catalog) mapWith(f func(*Entry) *Entry, more resolver) *Catalog {
 			case e == nil && mcp.Kind(kind) == mcp.KindResource:
 				dropped[entries[i].Name] = true
 			case e == nil:
-			case matchesURIs(mcp.Kind(kind)):
+			case kinds[kind].matchesURIs:
 				except := c.dropped[entries[i]]
 				if len(dropped) > 0 {
 					except = append(slices.Clip(except), dropped)

@@ -178,7 +178,7 @@ func (e *Entry) validate() error {
 	case e.Handle == nil && e.isListed() && (e.pending == nil || e.pending.bind == nil):
 		return fmt.Errorf("the %v %.80q has no function", e.Kind, e.Name)
 	}
-	if e.Kind == mcp.KindTool || e.Kind == mcp.KindPrompt || e.Kind == mcp.KindEvent {
+	if kinds[e.Kind].named {
 		if err := checkName(e.Kind, e.Name); err != nil {
 			return err
 		}

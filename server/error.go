@@ -1,13 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -141,7 +140,7 @@ func (s *Server) publicRefusal(call *mcp.Call, r *RefusedError) error {
 	s.options.Logger.Info("a guard refused a call", append(errorAttrs(r.Err), "guard", r.Guard, "kind", kind, "name", name)...)
 	concluded := *r
 	if r.Hidden {
-		concluded.public, _ = errors.AsType[*jsonrpc.Error](unknownName(call))
+		concluded.public, _ = errors.AsType[*jsonrpc.Error](s.unknownName(call))
 	} else if concluded.public, _ = errors.AsType[*jsonrpc.Error](r.Err); concluded.public == nil {
 		data, err := encode(struct {
 			Type  string `json:"type"`
@@ -150,13 +149,14 @@ func (s *Server) publicRefusal(call *mcp.Call, r *RefusedError) error {
 		if err != nil {
 			return err
 		}
+		code := jsonrpc.InternalError
+		if t := call.Target(); t != nil {
+			code = cmp.Or(kinds[t.Kind].refusal, code)
+		}
 		concluded.public = &jsonrpc.Error{
-			Code:    jsonrpc.InternalError,
+			Code:    code,
 			Message: fmt.Sprintf("Guard '%s' denied the %s call for '%.256s'", r.Guard, kind, name),
 			Data:    data,
-		}
-		if t := call.Target(); t != nil && t.Kind == mcp.KindEvent {
-			concluded.public.Code = mcp.CodeForbidden
 		}
 	}
 	return &concluded
@@ -174,24 +174,6 @@ func describeTarget(call *mcp.Call) (kind, name string) {
 	return t.Kind.String(), t.Name
 }
 
-// unknownName returns the error for an entry that does not exist, or is hidden.
-func unknownName(call *mcp.Call) error {
-	kind, name, _ := callTarget(call)
-	switch {
-	case call.Method() == mcp.MethodComplete:
-		return unknownArgument(jsonscan.Unquote(call.Member("argument", "name")), jsonscan.Unquote(name))
-	case kind == mcp.KindEvent:
-		return &jsonrpc.Error{Code: mcp.CodeNotFound, Message: fmt.Sprintf("unknown event: %.256q", jsonscan.Unquote(name)), Data: json.RawMessage(`{"kind":"event"}`)}
-	case kind == mcp.KindTool, kind == mcp.KindPrompt:
-		return invalidParams("unknown %v: %.256q", kind, jsonscan.Unquote(name))
-	case call.Method() == mcp.MethodSkillsGet:
-		return mcp.ResourceNotFound(jsonscan.Unquote(name))
-	case call.Method() == mcp.MethodDirectoryRead:
-		return notDirectory(jsonscan.Unquote(name))
-	}
-	return mcp.ResourceNotFound(call.URI())
-}
-
 func unknownArgument(argument, of string) error {
 	return invalidParams("there is no argument %.80q of %.256q", argument, of)
 }
@@ -202,14 +184,6 @@ func invalidParams(format string, args ...any) error {
 
 func methodNotFound(method string) error {
 	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: fmt.Sprintf("method not found: %.256q", method)}
-}
-
-// notDirectory is the error for a directory that does not exist, in the same form as
-// [mcp.ResourceNotFound].
-func notDirectory(uri string) error {
-	err := mcp.ResourceNotFound(uri)
-	err.Message = "no such directory"
-	return err
 }
 
 // errNoResult is the error for a nil result where an empty result would be wrong.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,20 +15,22 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// serveEvent answers a call for one event, which is nil if there is none.
-func (s *Server) serveEvent(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
-	switch call.Method() {
-	case mcp.MethodEventsSubscribe:
-		return s.subscribeEvent(ctx, call, entry)
-	case mcp.MethodEventsUnsubscribe:
-		return s.unsubscribeEvent(ctx, call)
-	}
-	if entry == nil {
-		return nil, s.unknownEvent(call)
-	}
-	if call.Method() == mcp.MethodEventsStream {
-		return s.streamEvent(ctx, call, entry)
-	}
+// eventFeature is the methods of [mcp.ExtensionEvents].
+var eventFeature = feature{
+	methods: []method{
+		{name: mcp.MethodEventsList, list: mcp.KindEvent},
+		{name: mcp.MethodEventsPoll, kinds: []mcp.Kind{mcp.KindEvent}, unknown: unknownEvent, handle: (*Server).servePoll},
+		{name: mcp.MethodEventsStream, kinds: []mcp.Kind{mcp.KindEvent}, unknown: unknownEvent, handle: (*Server).streamEvent},
+		{name: mcp.MethodEventsSubscribe, kinds: []mcp.Kind{mcp.KindEvent}, unknown: unknownEvent, handle: (*Server).subscribeEvent},
+		{name: mcp.MethodEventsUnsubscribe, kinds: []mcp.Kind{mcp.KindEvent}, unknown: unknownEvent, handle: (*Server).unsubscribeEvent, optional: true},
+	},
+	needed:  func(c *Catalog, _ bool) bool { return c.partial || c.Len(mcp.KindEvent) > 0 },
+	declare: func(has *mcp.ServerCapabilities) { declareExtension(has, mcp.ExtensionEvents, `{"listChanged":true}`) },
+	offered: (*Server).offersEvents,
+}
+
+// servePoll answers events/poll.
+func (s *Server) servePoll(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
 	result, err := entry.Handle(ctx, call)
 	if err != nil {
 		return nil, err
@@ -36,19 +39,8 @@ func (s *Server) serveEvent(ctx context.Context, call *mcp.Call, entry *Entry) (
 }
 
 // unknownEvent is the error for an event that does not exist, or is hidden.
-func (s *Server) unknownEvent(call *mcp.Call) error {
-	if !s.offersEvents() {
-		return methodNotFound(call.Method())
-	}
-	return unknownName(call)
-}
-
-// listEvents answers events/list.
-func (s *Server) listEvents(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	if !s.offersEvents() {
-		return nil, methodNotFound(call.Method())
-	}
-	return s.list(ctx, call, mcp.KindEvent)
+func unknownEvent(_ *mcp.Call, _ mcp.Kind, name string) error {
+	return &jsonrpc.Error{Code: mcp.CodeNotFound, Message: fmt.Sprintf("unknown event: %.256q", name), Data: json.RawMessage(`{"kind":"event"}`)}
 }
 
 // offersEvents reports whether the server has, or may get, events.
@@ -181,7 +173,7 @@ func (s *Server) eventRefusal(ctx context.Context, call *mcp.Call, entry *Entry)
 		now = resolved
 	}
 	if now == nil {
-		reason, _ := errors.AsType[*jsonrpc.Error](unknownName(call))
+		reason, _ := errors.AsType[*jsonrpc.Error](s.unknownName(call))
 		return reason
 	}
 	if feature := changedSchema(entry.Definition, now.Definition); feature != "" {

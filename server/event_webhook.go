@@ -50,9 +50,6 @@ func decodePosition(text string) (p webhookPosition, err error) {
 
 // subscribeEvent answers events/subscribe. SEP-3415, Webhook-Based Delivery.
 func (s *Server) subscribeEvent(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
-	if entry == nil {
-		return nil, s.unknownEvent(call)
-	}
 	params, key, err := s.webhookParams(call)
 	if err != nil {
 		return nil, err
@@ -122,10 +119,7 @@ func subscribed(grant *delivery.Grant, truncated bool) (mcp.Result, error) {
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // unsubscribeEvent answers events/unsubscribe, also for an event that is not offered any more.
-func (s *Server) unsubscribeEvent(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	if !s.offersEvents() {
-		return nil, methodNotFound(call.Method())
-	}
+func (s *Server) unsubscribeEvent(ctx context.Context, call *mcp.Call, _ *Entry) (mcp.Result, error) {
 	_, key, err := s.webhookParams(call)
 	if err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func (e *exchange) receive(ctx context.Context, m store.Message) {
 		e.server.changes.notifyMissed()
 	default:
 		for _, change := range message.Changes {
-			if kind := slices.Index(listMembers[:], change.List); kind > 0 { // 0 has no list
+			if kind := slices.IndexFunc(kinds[:], func(k entryKind) bool { return k.list == change.List }); kind > 0 { // 0 has no list
 				e.server.changes.notify(mcp.Change{Kind: mcp.Kind(kind), URI: change.URI, For: change.For})
 			}
 		}
@@ -202,7 +202,7 @@ func (e *exchange) take() *published {
 		if bytes += sizeOf(change); bytes > maxPublished {
 			break
 		}
-		message.Changes = append(message.Changes, publishedChange{listMembers[change.Kind], change.URI, change.For})
+		message.Changes = append(message.Changes, publishedChange{kinds[change.Kind].list, change.URI, change.For})
 		e.bytes -= sizeOf(change)
 		delete(e.isUnsent, change)
 	}

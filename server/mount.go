@@ -86,7 +86,7 @@ func (s *Server) serveEntry(e *Entry, handle mcp.Handler) mcp.Handler {
 		if err != nil {
 			return nil, err
 		}
-		inner.Set(s, newResolution(inner, e, nil))
+		inner.Set(s, s.newResolution(inner, e, nil))
 		return s.handle(ctx, inner)
 	}
 }
@@ -220,7 +220,7 @@ func (m *mount) definition(e *Entry, name string) (*mcp.Definition, error) {
 
 // mountedName returns the name on the server for a name at the provider.
 func (m *mount) mountedName(kind mcp.Kind, name string) string {
-	if kind == mcp.KindTool || kind == mcp.KindPrompt || kind == mcp.KindEvent {
+	if kinds[kind].named {
 		return m.Prefix + name
 	}
 	return name
@@ -228,7 +228,7 @@ func (m *mount) mountedName(kind mcp.Kind, name string) string {
 
 // providerName is the inverse of mountedName.
 func (m *mount) providerName(kind mcp.Kind, name string) (string, bool) {
-	if kind == mcp.KindTool || kind == mcp.KindPrompt || kind == mcp.KindEvent {
+	if kinds[kind].named {
 		return strings.CutPrefix(name, m.Prefix)
 	}
 	return name, true

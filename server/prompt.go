@@ -51,6 +51,16 @@ func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Req
 	return newPrompt(prompt, args, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in Args) (any, error) { return fn(ctx, r, in) })
 }
 
+// promptFeature is prompts/list and prompts/get.
+var promptFeature = feature{
+	methods: []method{
+		{name: mcp.MethodPromptsList, list: mcp.KindPrompt},
+		{name: mcp.MethodPromptsGet, kinds: []mcp.Kind{mcp.KindPrompt}, unknown: unknownEntry},
+	},
+	needed:  func(c *Catalog, more bool) bool { return more || c.Len(mcp.KindPrompt) > 0 },
+	declare: func(has *mcp.ServerCapabilities) { has.Prompts = &mcp.PromptsCapability{ListChanged: true} },
+}
+
 // newPrompt returns the entry of a typed or annotated prompt.
 func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode func(*mcp.Call) (In, error), run func(ctx context.Context, r *Request, in In) (any, error)) (*Entry, error) {
 	if err := checkPromptResult(out); err != nil {
@@ -215,6 +225,31 @@ func otherArguments(call *mcp.Call) (map[string]string, error) {
 	return known, nil
 }
 
+// completionFeature is completion/complete, for prompts and templates.
+var completionFeature = feature{
+	methods: []method{{
+		name: mcp.MethodComplete, kinds: []mcp.Kind{mcp.KindPrompt, mcp.KindResourceTemplate}, target: completionTarget,
+		unknown: func(call *mcp.Call, _ mcp.Kind, name string) error {
+			return unknownArgument(jsonscan.Unquote(call.Member("argument", "name")), name)
+		},
+		handle: (*Server).complete,
+	}},
+	needed:  func(c *Catalog, more bool) bool { return more || c.completes() },
+	declare: func(has *mcp.ServerCapabilities) { has.Completions = &mcp.CompletionsCapability{} },
+}
+
+// completes reports whether any prompt or template has completions.
+func (c *Catalog) completes() bool {
+	for _, kind := range []mcp.Kind{mcp.KindPrompt, mcp.KindResourceTemplate} {
+		for e := range c.All(kind) {
+			if e.Complete != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // completionTarget returns the kind and quoted name of the entry that a call completes.
 func completionTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
 	if _, err := stringMember(call, "argument", "name"); err != nil {
@@ -236,10 +271,10 @@ func completionTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
 }
 
 // complete answers completion/complete for an entry.
-func complete(ctx context.Context, call *mcp.Call, e *Entry) (mcp.Result, error) {
+func (s *Server) complete(ctx context.Context, call *mcp.Call, e *Entry) (mcp.Result, error) {
 	switch {
-	case e == nil, e.Visible != nil && !e.Visible(ctx, call.Caller):
-		return nil, unknownName(call)
+	case e.Visible != nil && !e.Visible(ctx, call.Caller):
+		return nil, s.unknownName(call)
 	case e.Complete == nil:
 		return emptyCompletion(call, e)
 	}

@@ -267,14 +267,6 @@ func (s *Server) notifyLists(entries []*Entry) {
 	}
 }
 
-// listChange returns the change of a list. Resources, templates and skills change together.
-func listChange(kind mcp.Kind) mcp.Change {
-	if kind == mcp.KindResourceTemplate || kind == mcp.KindSkill {
-		kind = mcp.KindResource
-	}
-	return mcp.Change{Kind: kind}
-}
-
 // mustAdd registers a new entry. If that fails, it panics with the file and line of the caller's
 // caller.
 func (s *Server) mustAdd(entry *Entry, err error) {

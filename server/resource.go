@@ -126,6 +126,25 @@ func (r *Resource) setView() error {
 	return nil
 }
 
+// resourceFeature is the lists of resources and templates, and resources/read.
+var resourceFeature = feature{
+	methods: []method{
+		{name: mcp.MethodResourcesList, list: mcp.KindResource},
+		{name: mcp.MethodResourceTemplatesList, list: mcp.KindResourceTemplate},
+		{name: mcp.MethodResourcesRead, kinds: []mcp.Kind{mcp.KindResource}},
+		{name: mcp.MethodResourcesSubscribe, kinds: []mcp.Kind{mcp.KindResource}, session: true},
+		{name: mcp.MethodResourcesUnsubscribe, kinds: []mcp.Kind{mcp.KindResource}, session: true},
+	},
+	needed: func(c *Catalog, more bool) bool {
+		return more || c.Len(mcp.KindResource)+c.Len(mcp.KindResourceTemplate) > 0
+	},
+	declare: declareResources,
+}
+
+func declareResources(has *mcp.ServerCapabilities) {
+	has.Resources = &mcp.ResourcesCapability{ListChanged: true, Subscribe: true}
+}
+
 // checkContents rejects types that look like data and are meant as contents.
 func checkContents(t reflect.Type) error {
 	for _, contents := range []reflect.Type{reflect.TypeFor[mcp.ReadResourceResult](), reflect.TypeFor[mcp.TextResourceContents](), reflect.TypeFor[mcp.BlobResourceContents]()} {

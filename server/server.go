@@ -118,10 +118,11 @@ type Server struct {
 	life     lifecycle
 	changes  changes
 	events   events
-	exchange *exchange   // nil without a store
-	handle   mcp.Handler // Options.Middleware, then dispatch
-	stateKey stateKey    // of calls that ask, and of messages between replicas
-	dataKey  *state.Key  // of tasks and events
+	exchange *exchange          // nil without a store
+	methods  map[string]*method // by name
+	handle   mcp.Handler        // Options.Middleware, then dispatch
+	stateKey stateKey           // of calls that ask, and of messages between replicas
+	dataKey  *state.Key         // of tasks and events
 	tasks    tasks
 	era      *era.Server
 
@@ -170,6 +171,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 		s.exchange = newExchange(s)
 	}
 	s.tasks.polls = quota.New("subscriptions to tasks", maxTaskPolls, maxTaskPollsPerPrincipal)
+	s.methods = newMethods()
 	s.era = era.NewServer(core{s}, s.stateKey)
 	return s
 }
@@ -258,7 +260,7 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 	entry, err := s.resolve(ctx, call)
 	switch {
 	case len(s.options.Middleware) > 0:
-		call.Set(s, newResolution(call, entry, err))
+		call.Set(s, s.newResolution(call, entry, err))
 		return s.handle(ctx, call)
 	case err != nil:
 		return nil, err
@@ -276,8 +278,8 @@ type resolution struct {
 	err   error
 }
 
-func newResolution(call *mcp.Call, entry *Entry, err error) resolution {
-	_, name, _ := callTarget(call)
+func (s *Server) newResolution(call *mcp.Call, entry *Entry, err error) resolution {
+	_, name, _ := s.target(call)
 	return resolution{name, entry, err}
 }
 
@@ -285,19 +287,19 @@ func newResolution(call *mcp.Call, entry *Entry, err error) resolution {
 // nil for lists and for unknown names. The error says that the call is malformed, or that a server
 // could not be started.
 func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
-	kind, name, err := callTarget(call)
+	kind, name, err := s.target(call)
 	if kind == 0 || err != nil {
 		return nil, err
 	}
 	uri := ""
-	if kind == mcp.KindResource {
+	var entry *Entry
+	lookup := s.methods[call.Method()].lookup
+	if kind == mcp.KindResource || lookup != nil {
 		uri = jsonscan.Unquote(name)
 	}
-	entry := s.Catalog().lookupRaw(kind, name)
-	if call.Method() == mcp.MethodDirectoryRead {
-		uri = jsonscan.Unquote(name)
-		entry = s.Catalog().skillOf(uri)
-	} else if entry == nil {
+	if lookup != nil {
+		entry = lookup(s.Catalog(), uri)
+	} else if entry = s.Catalog().lookupRaw(kind, name); entry == nil {
 		if entry, err = s.resolveUnlisted(ctx, kind, jsonscan.Unquote(name)); err != nil {
 			return nil, err
 		}
@@ -357,81 +359,17 @@ func (s *Server) recheck(ctx context.Context, t *mcp.Target) error {
 	return s.Catalog().recheck(ctx, t)
 }
 
-// callTarget returns the kind and the quoted name of the entry that a call is for. The kind is 0 if
-// the call is for no single entry.
-func callTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
-	member := "name"
-	switch call.Method() {
-	case mcp.MethodToolsCall:
-		kind = mcp.KindTool
-	case mcp.MethodPromptsGet:
-		kind = mcp.KindPrompt
-	case mcp.MethodResourcesRead:
-		kind, member = mcp.KindResource, "uri"
-	case mcp.MethodSkillsGet, mcp.MethodDirectoryRead:
-		kind, member = mcp.KindSkill, "uri"
-	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
-		kind = mcp.KindEvent
-	case mcp.MethodComplete:
-		return completionTarget(call)
-	default:
-		return 0, nil, nil
-	}
-	if name = call.Member(member); jsonscan.KindOf(name) != jsonscan.String {
-		return 0, nil, invalidParams("%s must be a string", member)
-	}
-	return kind, name, nil
-}
-
 // dispatch is the innermost handler of Options.Middleware. It looks the entry up again if a
 // middleware has changed the name.
 func (s *Server) dispatch(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	found, ok := call.Get(s).(resolution)
-	if _, name, _ := callTarget(call); !ok || !bytes.Equal(name, found.name) {
+	if _, name, _ := s.target(call); !ok || !bytes.Equal(name, found.name) {
 		found.entry, found.err = s.resolve(ctx, call)
 	}
 	if found.err != nil {
 		return nil, found.err
 	}
 	return s.invoke(ctx, call, found.entry)
-}
-
-// invoke calls the entry's handler, or answers a list method.
-func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
-	switch call.Method() {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodSkillsGet:
-		if entry == nil {
-			return nil, unknownName(call)
-		}
-		result, err := entry.Handle(ctx, call)
-		if kept, ok := result.(*mcp.Task); ok && err == nil {
-			return s.sealTask(ctx, call, entry, kept)
-		}
-		return result, err
-	case mcp.MethodComplete:
-		return complete(ctx, call, entry)
-	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
-		return s.serveEvent(ctx, call, entry)
-	case mcp.MethodEventsList:
-		return s.listEvents(ctx, call)
-	case mcp.MethodToolsList:
-		return s.list(ctx, call, mcp.KindTool)
-	case mcp.MethodPromptsList:
-		return s.list(ctx, call, mcp.KindPrompt)
-	case mcp.MethodResourcesList:
-		return s.list(ctx, call, mcp.KindResource)
-	case mcp.MethodResourceTemplatesList:
-		return s.list(ctx, call, mcp.KindResourceTemplate)
-	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
-		if s.Catalog().answersTasks() {
-			return s.answerTask(ctx, call)
-		}
-	case mcp.MethodSkillsList:
-		return s.list(ctx, call, mcp.KindSkill)
-	case mcp.MethodDirectoryRead:
-		return s.readDirectory(ctx, call, entry)
-	}
-	return nil, methodNotFound(call.Method())
 }
 
 func stringMember(call *mcp.Call, path ...string) (string, error) {
@@ -450,40 +388,4 @@ func (s *Server) InputSchema(tool string) json.RawMessage {
 		return e.Definition.InputSchema()
 	}
 	return nil
-}
-
-// Scopes returns the OAuth scopes that a call needs: those of the entry, of the mounts that it
-// comes through, and of the servers. name is the name of the tool or prompt, the URI of the
-// resource, skill or directory, or the prompt or template of a completion. Scopes returns nil for other methods, and
-// [Options].Scopes for an unknown name. The caller must not change the result.
-//
-// The server does not enforce scopes. That is done by the authentication in front of it, for
-// example oauth.Protect with this method as CallScopes.
-func (s *Server) Scopes(method, name string) []string {
-	kind := mcp.KindResource
-	switch method {
-	case mcp.MethodToolsCall:
-		kind = mcp.KindTool
-	case mcp.MethodPromptsGet:
-		kind = mcp.KindPrompt
-	case mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
-		kind = mcp.KindEvent
-	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
-	case mcp.MethodSkillsGet:
-		kind = mcp.KindSkill
-	case mcp.MethodDirectoryRead:
-		return s.directoryScopes(name)
-	case mcp.MethodComplete:
-		kind = mcp.KindPrompt
-	default:
-		return nil
-	}
-	e := s.Catalog().Lookup(kind, name)
-	if e == nil && method == mcp.MethodComplete {
-		e = s.Catalog().Lookup(mcp.KindResourceTemplate, name)
-	}
-	if e == nil {
-		return s.options.Scopes
-	}
-	return e.Scopes
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -90,6 +89,24 @@ func NewSkill(skill Skill) (*Entry, error) {
 	return e, e.validate()
 }
 
+// skillFeature is skills/list, skills/get and resources/directory/read. The files of skills are resources.
+var skillFeature = feature{
+	methods: []method{
+		{name: mcp.MethodSkillsList, list: mcp.KindSkill},
+		{name: mcp.MethodSkillsGet, kinds: []mcp.Kind{mcp.KindSkill}},
+		{
+			name: mcp.MethodDirectoryRead, kinds: []mcp.Kind{mcp.KindSkill}, lookup: (*Catalog).skillOf,
+			unknown: func(_ *mcp.Call, _ mcp.Kind, uri string) error { return notDirectory(uri) },
+			handle:  (*Server).readDirectory, optional: true,
+		},
+	},
+	needed: func(c *Catalog, more bool) bool { return more || c.Len(mcp.KindSkill) > 0 },
+	declare: func(has *mcp.ServerCapabilities) {
+		declareResources(has)
+		declareExtension(has, mcp.ExtensionSkills, `{"directoryRead":true}`)
+	},
+}
+
 // checkSkillLimits rejects a skill that clients need not accept.
 func checkSkillLimits(skill *mcp.Skill) error {
 	if files := len(skill.Resources); files > mcp.MaxSkillResources {
@@ -150,12 +167,12 @@ func (c *Catalog) skillOf(uri string) *Entry {
 	return nil
 }
 
-// directoryScopes is [Server.Scopes] for a directory.
-func (s *Server) directoryScopes(uri string) []string {
-	if e := s.Catalog().skillOf(uri); e != nil {
-		return e.Scopes
-	}
-	return s.options.Scopes
+// notDirectory is the error for a directory that does not exist, in the same form as
+// [mcp.ResourceNotFound].
+func notDirectory(uri string) error {
+	err := mcp.ResourceNotFound(uri)
+	err.Message = "no such directory"
+	return err
 }
 
 type skillKey struct{ entry *Entry }
@@ -175,11 +192,7 @@ func (c *Catalog) skill(e *Entry) *mcp.Skill {
 // lists its files in its definition. Only a dynamic skill is called.
 func (s *Server) readDirectory(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
 	catalog := s.Catalog()
-	_, name, err := callTarget(call)
-	if err != nil {
-		return nil, err
-	}
-	d := &directory{catalog: catalog, uri: jsonscan.Unquote(name), seen: make(map[string]bool)}
+	d := &directory{catalog: catalog, uri: call.URI(), seen: make(map[string]bool)}
 	d.sees = func(e *Entry) bool { return e.Visible == nil || e.Visible(ctx, call.Caller) }
 	switch {
 	case entry == nil && strings.Contains(d.uri, "://"):

@@ -300,8 +300,23 @@ func (s *Server) watchTasks(ctx context.Context, caller *mcp.Caller, ids []strin
 	return watched, stop, nil
 }
 
+// taskFeature is the methods of [mcp.ExtensionTasks].
+var taskFeature = feature{
+	methods: []method{
+		{name: mcp.MethodTasksGet, handle: (*Server).answerTask},
+		{name: mcp.MethodTasksUpdate, handle: (*Server).answerTask},
+		{name: mcp.MethodTasksCancel, handle: (*Server).answerTask},
+	},
+	needed: func(c *Catalog, _ bool) bool { return c.hasTasks() },
+	declare: func(has *mcp.ServerCapabilities) {
+		declareExtension(has, mcp.ExtensionTasks, "{}")
+		has.Tasks = json.RawMessage(`{"cancel":{},"requests":{"tools":{"call":{}}}}`)
+	},
+	offered: func(s *Server) bool { return s.Catalog().answersTasks() },
+}
+
 // answerTask answers a method of [mcp.ExtensionTasks].
-func (s *Server) answerTask(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+func (s *Server) answerTask(ctx context.Context, call *mcp.Call, _ *Entry) (mcp.Result, error) {
 	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
 		return nil, mcp.MissingExtension(mcp.ExtensionTasks)
 	}

@@ -130,6 +130,16 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	})
 }
 
+// toolFeature is tools/list and tools/call.
+var toolFeature = feature{
+	methods: []method{
+		{name: mcp.MethodToolsList, list: mcp.KindTool},
+		{name: mcp.MethodToolsCall, kinds: []mcp.Kind{mcp.KindTool}, unknown: unknownEntry},
+	},
+	needed:  func(c *Catalog, more bool) bool { return more || c.Len(mcp.KindTool) > 0 },
+	declare: func(has *mcp.ServerCapabilities) { has.Tools = &mcp.ToolsCapability{ListChanged: true} },
+}
+
 // A decoder validates and decodes arguments.
 type decoder[In any] func(ctx context.Context, arguments json.RawMessage) (In, error)
 
