@@ -127,33 +127,42 @@ func (e *Entry) compose(s *Server) *Entry {
 	if d == nil {
 		d = &pending{}
 	}
-	guards, shown := d.guards, e.Visible
+	t, guards, shown := &done.Target, d.guards, e.Visible
 	if !e.composed && e.Visible != nil { // enforce it on calls, as Visible of a guard
 		guards = append(slices.Clip(guards), mcp.Guard{Name: "Entry.Visible", Visible: func(ctx context.Context, caller *mcp.Caller, _ *mcp.Target) bool {
 			return e.Visible(ctx, caller)
 		}})
 		shown = nil
 	}
-	middleware := compose(d.guards, d.middleware)
-	if d.bind != nil {
-		done.Handle = d.bind(s, middleware)
-	} else {
-		if e.Kind == mcp.KindTool && !e.composed && !e.Forwards && done.Handle != nil {
-			done.Handle = beginsOnce(done.Handle)
-		}
-		done.Handle = applyMiddleware(middleware, done.Handle)
-	}
-	if len(guards) > 0 && e.Kind != mcp.KindTool && e.Kind != mcp.KindPrompt {
-		done.Handle = withoutPublicCache(done.Handle)
-	}
+	// Each line runs before the next one, and Options.Middleware before all of them.
+	done.Handle = withTimeout(d.timeout, t,
+		authorize(guards, t, // Check, or Visible of a guard without Check
+			e.withoutPublicCache(guards,
+				e.bind(s, // validates and decodes the arguments
+					chain(
+						d.guards, // Run
+						d.middleware,
+					))))) // the function
+	done.Complete = authorize(guards, t, applyMiddleware(chain(d.guards, d.middleware), e.Complete))
+	done.Visible = combineVisible(guards, t, shown)
+	done.Subscribe = authorizeSubscribe(guards, t, e.Subscribe)
 	if e.Kind == mcp.KindTool && e.Task == TaskForbidden && slices.ContainsFunc(d.guards, func(g mcp.Guard) bool { return g.Waits }) {
 		done.Task = TaskOptional
 	}
-	done.Handle = withTimeout(d.timeout, &done.Target, authorize(guards, &done.Target, done.Handle))
-	done.Complete = authorize(guards, &done.Target, applyMiddleware(middleware, e.Complete))
-	done.Visible = combineVisible(guards, &done.Target, shown)
-	done.Subscribe = authorizeSubscribe(guards, &done.Target, e.Subscribe)
 	return &done
+}
+
+// bind returns a handler that validates the arguments, applies the middleware and calls the function. Entries without
+// pending.bind are validated by Handle, after the middleware.
+func (e *Entry) bind(s *Server, middleware mcp.Middleware) mcp.Handler {
+	if e.pending != nil && e.pending.bind != nil {
+		return e.pending.bind(s, middleware)
+	}
+	function := e.Handle
+	if e.Kind == mcp.KindTool && !e.composed && !e.Forwards && function != nil {
+		function = beginsOnce(function)
+	}
+	return applyMiddleware(middleware, function)
 }
 
 // beginsOnce returns a handler that begins at most once for a call that runs as a task.
@@ -225,9 +234,9 @@ func checkGuards(guards []mcp.Guard) error {
 	return nil
 }
 
-// compose returns one middleware that applies the Run of guards and then middleware, the first
+// chain returns one middleware that applies the Run of guards and then middleware, the first
 // outermost. It returns nil if there are none.
-func compose(guards []mcp.Guard, middleware []mcp.Middleware) mcp.Middleware {
+func chain(guards []mcp.Guard, middleware []mcp.Middleware) mcp.Middleware {
 	var all []mcp.Middleware
 	for _, g := range guards {
 		if g.Run != nil {
@@ -413,7 +422,10 @@ func withTimeout(timeout time.Duration, t *mcp.Target, next mcp.Handler) mcp.Han
 
 // withoutPublicCache makes results private that are read behind guards. A shared cache would serve
 // them to callers that the guards refuse.
-func withoutPublicCache(next mcp.Handler) mcp.Handler {
+func (e *Entry) withoutPublicCache(guards []mcp.Guard, next mcp.Handler) mcp.Handler {
+	if len(guards) == 0 || e.Kind == mcp.KindTool || e.Kind == mcp.KindPrompt {
+		return next
+	}
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		result, err := next(ctx, call)
 		if err != nil {

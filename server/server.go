@@ -165,7 +165,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.life.server, s.events.server = s, s
 	s.events.streams = quota.New("streams", maxEventStreams, maxStreamsPerPrincipal)
 	s.recheckFunc = s.recheck
-	s.handle = applyMiddleware(compose(nil, s.options.Middleware), s.dispatch)
+	s.handle = applyMiddleware(chain(nil, s.options.Middleware), s.dispatch)
 	s.setKeys(own)
 	if s.options.Store != nil {
 		s.exchange = newExchange(s)
