@@ -70,8 +70,7 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 	return b, b.server.Mount(mergedProvider{b}, nil)
 }
 
-// Catalog returns what all servers offer now. A server that does not run offers what it
-// offered when it last ran.
+// Catalog returns what all servers offer now. A server that does not run offers the entries of its last run.
 func (b *Bridge) Catalog() *server.Catalog { return b.server.Catalog() }
 
 // A mergedProvider offers the entries of all members. [Bridge.Run] runs the members.
@@ -238,10 +237,9 @@ func (b *Bridge) waitStarted(ctx context.Context) error {
 	}
 }
 
-// Start runs the bridge in the background until ctx ends or stop is called, for a program
-// that does not mount it on a server. Start returns when [Bridge.Run] is ready. stop waits
-// until all servers have stopped. The error is that of Run, or the cause of ctx if ctx has ended.
-// After an error nothing runs.
+// Start runs the bridge in the background until ctx ends or stop is called, for a program that does not mount it on a
+// server. Start returns when [Bridge.Run] is ready. stop waits until all servers have stopped. The error is the error
+// of Run, or the cause of ctx if ctx has ended. After an error nothing runs.
 func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 	running, cancel := context.WithCancel(ctx)
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -267,19 +265,18 @@ func (b *Bridge) Start(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// Update replaces the servers of the bridge by those of configs. A server whose fingerprint
-// is unchanged keeps running. All others are stopped first, and then the new ones started.
-// The errors are those of [New]; after an error nothing has changed.
+// Update replaces the servers of the bridge by the servers in configs. A server whose fingerprint is unchanged keeps
+// running. All others are stopped first, and then the new ones started. The errors are the same as for [New]; after an
+// error nothing has changed.
 func (b *Bridge) Update(configs ...Config) error {
 	return b.replace(configs, func([]*member) error { return nil })
 }
 
-// UpdateAll is an [Bridge.Update] of a running bridge that changes nothing unless every new
-// server starts. Lazy servers with a cached catalog are not started. New servers start
-// before old ones are stopped, so for a while two versions of a server may run. Clients get
-// one notification for each kind of list that changed. In addition to the errors of Update,
-// UpdateAll returns the errors of the new servers, required or not, and those of
-// [Bridge.Run] for required ones.
+// UpdateAll is a [Bridge.Update] of a running bridge that changes nothing unless every new server starts. Lazy servers
+// with a cached catalog are not started. New servers start before old servers are stopped, so for a while two versions
+// of a server may run. Clients get one notification for each kind of list that changed. In addition to the errors of
+// Update, UpdateAll returns the errors of the new servers, required or not. For required servers it also returns the
+// errors of [Bridge.Run].
 func (b *Bridge) UpdateAll(ctx context.Context, configs ...Config) error {
 	return b.replace(configs, func(added []*member) error {
 		if !b.startMembers(added) {

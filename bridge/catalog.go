@@ -18,10 +18,9 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// catalogOf returns the catalog for a server's lists. Unchanged entries of before are reused.
-// If two tools or prompts would get one name, neither is offered, so that no call reaches
-// the wrong one. Of two resources with one URI the first is offered. Errors for what is not
-// offered are logged and stored with the catalog; see notOffered.
+// catalogOf returns the catalog for a server's lists. Unchanged entries of before are reused. If two tools or prompts
+// would get one name, neither is offered, so that no call reaches the wrong entry. Of two resources with one URI the
+// first is offered. Errors for entries that are not offered are logged and stored with the catalog; see notOffered.
 func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 	type key struct {
 		kind mcp.Kind
@@ -109,7 +108,7 @@ func (u *Upstream) nameAs(kind mcp.Kind, name string) string {
 	return u.name(name)
 }
 
-// entry returns the entry to offer for a listed one.
+// entry returns the entry to offer for a listed entry.
 func (u *Upstream) entry(l listed, name string, of *lists) (*server.Entry, error) {
 	definition, err := u.definition(l, name)
 	if err != nil {

@@ -233,7 +233,7 @@ func TestCollisionWhileRunning(t *testing.T) {
 		addTool(first, "t")
 		advance(time.Second)
 		if e := b.Catalog().Lookup(mcp.KindTool, "t"); e.Origin.Server != "b" {
-			t.Errorf("the tool is that of %+v", e.Origin)
+			t.Errorf("the tool is from %+v", e.Origin)
 		}
 		states := b.States()
 		if len(states[0].NotOffered) != 1 || len(states[1].NotOffered) != 0 {
@@ -243,7 +243,7 @@ func TestCollisionWhileRunning(t *testing.T) {
 		second.Remove(mcp.KindTool, "t")
 		advance(time.Second)
 		if e := b.Catalog().Lookup(mcp.KindTool, "t"); e.Origin.Server != "a" || len(b.States()[0].NotOffered) != 0 {
-			t.Errorf("then the tool is that of %+v, and not offered are %v", e.Origin, b.States()[0].NotOffered)
+			t.Errorf("then the tool is from %+v, and not offered are %v", e.Origin, b.States()[0].NotOffered)
 		}
 	})
 }
@@ -429,7 +429,7 @@ func TestAListedURICannotPreventTheStart(t *testing.T) {
 		session := connect(t, pipeTo(frontend), client.Options{})
 		result, err := session.Call(t.Context(), mcp.MethodResourcesRead, jsonRaw(`{"uri":"note://1"}`), nil)
 		if err != nil || !strings.Contains(string(result), `"own"`) {
-			t.Errorf("the resource is %s, %v, want that of the server itself", result, err)
+			t.Errorf("the resource is %s, %v, want the resource of the server itself", result, err)
 		}
 		if err := frontend.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
-// Package bridge offers the tools, prompts and resources of other MCP servers: those of one
-// server with [Proxy], or those of many servers as one with [New]. Both return a
-// [server.Provider], to be mounted on a [server.Server]. [Relay] forwards messages between
-// two transports without looking at what they offer.
+// Package bridge offers the tools, prompts and resources of other MCP servers. [Proxy] offers one server, and [New]
+// offers many servers as one. Both return a [server.Provider], to be mounted on a [server.Server]. [Relay] forwards
+// messages between two transports without reading their lists.
 //
 //	b, err := bridge.New(nil,
 //		bridge.Config{Alias: "files", Dialer: stdio.Command("files-server", nil, nil)},
@@ -25,10 +24,9 @@
 //
 // # Sessions
 //
-// A bridge keeps one session with each server for reading lists. Calls use it too, except
-// those of other users and of clients with other capabilities: they get sessions of their
-// own, up to [ProxyOptions].MaxSessions. Each server is started, restarted and limited
-// independently.
+// A bridge keeps one session with each server for reading lists. Calls use the same session, except for calls of other
+// users and of clients with other capabilities. These have sessions of their own, up to [ProxyOptions].MaxSessions.
+// Each server is started, restarted and limited independently.
 //
 // A server asks the client of a call for roots during the call. If a client of the legacy era
 // changes its roots, the bridge passes that on to servers of the legacy era, in the sessions that
@@ -47,8 +45,8 @@
 //  3. A call that has been sent is never repeated. If no reply comes, the error is an
 //     [UpstreamError] that says whether the call may have been executed.
 //  4. A server that hangs or crashes fails only the calls to that server.
-//  5. Every call passes the guards and middleware in [Options], also those of
-//     [Bridge.CallTool]. What a guard hides is in no list.
+//  5. Every call passes the guards and middleware in [Options], also a call of [Bridge.CallTool]. No list has an entry
+//     that a guard hides.
 //  6. A call ends when its deadline passes. A call without a deadline ends when the server
 //     reports no progress for [ProxyOptions].CallTimeout, by default a minute.
 //  7. All methods may be called concurrently.

@@ -187,8 +187,8 @@ func TestEventListChangesThroughABridge(t *testing.T) {
 	})
 }
 
-// A server that delivers events by webhook only is not offered, since its deliveries have other names
-// and principals than those of the bridge.
+// The events of a server that delivers by webhook only are not offered. The names and principals in its deliveries
+// differ from the names and principals of the bridge.
 func TestWebhookOnlyEventsAreNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer("hooks")
@@ -259,8 +259,8 @@ func (d heldDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transpor
 	}
 }
 
-// A client that connects while the bridge starts gets the events of its servers: of one that starts in
-// time with the list, which waits for it, and of a slower one after a notification.
+// A client that connects while the bridge starts gets the events of its servers. The list waits for a server that
+// starts in time. A slower server's events come after a notification.
 func TestEventsWhileABridgeStarts(t *testing.T) {
 	for name, after := range map[string]time.Duration{"in time": time.Second, "slow": time.Hour} {
 		t.Run(name, func(t *testing.T) {

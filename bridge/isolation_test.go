@@ -20,8 +20,8 @@ import (
 // toolsEach is how many tools, of 1 KB each, a server of the isolation test has.
 const toolsEach = 300
 
-// newBusy returns a server with many tools that return their name. While changing is set, its list is
-// another at each reading.
+// newBusy returns a server with many tools that return their name. While changing is set, its list differs at each
+// reading.
 func newBusy(changing *atomic.Bool, peer *atomic.Pointer[jsonrpc.Peer]) *fakeServer {
 	var readings atomic.Int64
 	return &fakeServer{era: client.Legacy, answer: func(_ context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
@@ -44,7 +44,7 @@ func newBusy(changing *atomic.Bool, peer *atomic.Pointer[jsonrpc.Peer]) *fakeSer
 	}}
 }
 
-// entriesExcept returns the tools of all servers but one.
+// entriesExcept returns the tools of all servers except one.
 func entriesExcept(b *bridge.Bridge, alias string) []*server.Entry {
 	return slices.DeleteFunc(slices.Collect(b.Catalog().All(mcp.KindTool)), func(e *server.Entry) bool { return e.Origin.Server == alias })
 }

@@ -382,7 +382,7 @@ func TestCallersEnd(t *testing.T) {
 	})
 }
 
-// A server that hangs does not affect nine others.
+// A server that hangs does not affect nine other servers.
 func TestOneServerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var configs []bridge.Config
@@ -447,7 +447,7 @@ func mountBridge(t testing.TB, configs []bridge.Config) *server.Server {
 	return mount(t, b)
 }
 
-// A server that hangs while it starts does not delay calls of others.
+// A server that hangs while it starts does not delay calls of other servers.
 func TestOneServerHangsAtItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := dialerTo(echo(nil))
@@ -468,8 +468,8 @@ func TestOneServerHangsAtItsStart(t *testing.T) {
 	})
 }
 
-// The first list of a client that comes while the bridge starts has the tools of a server that
-// starts slowly, and of one that answers nothing before initialize.
+// The first list of a client that connects while the bridge starts has all tools. One server starts slowly, and another
+// answers nothing before initialize.
 func TestTheFirstListWaits(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {

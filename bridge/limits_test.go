@@ -24,7 +24,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// evilLists are pages of lists that no bridge can take: what the server returns for one page.
+// evilLists are pages of lists that a bridge must refuse. Each value is the server's result for one page.
 var evilLists = map[string]func(page int) string{
 	"pages of one large tool": func(page int) string {
 		return fmt.Sprintf(`{"name":"t%d","description":"%s"}`, page, strings.Repeat("x", 12<<20))
@@ -108,8 +108,8 @@ func peakHeap(t *testing.T) (grown func() int64) {
 	}
 }
 
-// One server whose list is too large is left out and reported. The clients of the bridge get the
-// list of the others, and the memory of the bridge is bounded.
+// One server whose list is too large is left out and reported. The clients of the bridge get the lists of the other
+// servers, and the memory of the bridge is bounded.
 func TestAnEvilListHurtsNobodyElse(t *testing.T) {
 	for name, pageOf := range evilLists {
 		for _, over := range []string{"http", "stdio"} {
@@ -142,7 +142,7 @@ func TestAnEvilListHurtsNobodyElse(t *testing.T) {
 					tools = append(tools, tool.Name)
 				}
 				if got := strings.Join(tools, " "); got != "honest__echo" {
-					t.Errorf("the tools are %.200q, want those of the honest server", got)
+					t.Errorf("the tools are %.200q, want the tools of the honest server", got)
 				}
 				if got, err := client.CallAs[string](t.Context(), session, "honest__echo", map[string]string{"Text": "x"}, nil); err != nil || got != "x" {
 					t.Errorf("the honest server returns %q, %v", got, err)
@@ -283,9 +283,9 @@ func TestAServerOverALimitFailsAtItsStart(t *testing.T) {
 	})
 }
 
-// The lists of a server that reports changes without end, and does change them each time, are read
-// ten times in quick succession and then every five seconds. Clients are notified no more often. A
-// change after a pause is seen immediately.
+// A server reports changes of its lists without end, and changes them each time. Its lists are read ten times in quick
+// succession and then every five seconds. Clients are notified no more often. A change after a pause is seen
+// immediately.
 func TestEndlessChangesAreReadEveryFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var read, notified atomic.Int64

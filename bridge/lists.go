@@ -201,7 +201,7 @@ func (u *Upstream) refresh(ctx context.Context, session *client.Session) time.Du
 func (u *Upstream) offer(read []*list, session *client.Session, all bool) error {
 	l := &lists{completes: session.Capabilities().Completions != nil, tasks: serverTasks(session.Capabilities())}
 	var skills mcp.SkillsCapability
-	_ = skills.UnmarshalJSON(session.Capabilities().Extensions[mcp.ExtensionSkills]) // invalid settings are none
+	_ = skills.UnmarshalJSON(session.Capabilities().Extensions[mcp.ExtensionSkills]) // invalid settings are treated as absent
 	u.listsDirectories.Store(skills.DirectoryRead)
 	var errs, warnings []error
 	room, declared := u.opts.Limits.CatalogBytes, 0
@@ -245,7 +245,7 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 	return err
 }
 
-// setListError stores the error of a reading, and logs what the last reading did not have.
+// setListError stores the error of a reading, and logs the errors that the last reading did not have.
 func (u *Upstream) setListError(err error, warnings []error) {
 	u.mu.Lock()
 	old := u.listError
@@ -260,7 +260,7 @@ func (u *Upstream) setListError(err error, warnings []error) {
 	u.warnings = warnings
 }
 
-// replaceLists offers the entries of lists, and reports what has changed.
+// replaceLists offers the entries of lists, and reports the changes.
 func (u *Upstream) replaceLists(l *lists) {
 	if l.isSame(u.lists) {
 		return
@@ -274,10 +274,9 @@ func (u *Upstream) replaceLists(l *lists) {
 	}
 }
 
-// A CycleError says that a server is not offered because it offers the entries of this bridge: the
-// server has this bridge as a server of its own, directly or through others, or is the server that
-// the bridge is mounted on. Each bridge of a cycle that it can see leaves out the server that leads
-// back to it.
+// A CycleError says that a server is not offered because it offers the entries of this bridge. Either the server has
+// this bridge as an upstream server, directly or through others, or the bridge is mounted on it. Each bridge that
+// detects a cycle leaves out the server that leads back to the bridge.
 type CycleError struct {
 	// Server is the alias, "" for a proxy.
 	Server string

@@ -87,7 +87,7 @@ func TestSubscribersConcurrently(t *testing.T) {
 func TestSubscribedResourcesConcurrently(t *testing.T) {
 	const n = 200
 	s := newSubscriptions(newSession(&managedSession{}))
-	var before [n]string // no lock: that of s orders accesses
+	var before [n]string // no lock: the lock of s orders accesses
 	check := func() {
 		for seen := 0; seen < n && !t.Failed(); runtime.Gosched() { // until it has seen all
 			all := s.all()
@@ -420,7 +420,7 @@ func TestRelayIsClosedConcurrently(t *testing.T) {
 	}
 }
 
-// Updates follow one another: the servers of the last one run, and those of all others have stopped.
+// Updates follow one another. The servers of the last update run, and the servers of all other updates have stopped.
 func TestUpdatesConcurrently(t *testing.T) {
 	const rounds = 20
 	b, err := New(&Options{Logger: slog.New(slog.DiscardHandler)})

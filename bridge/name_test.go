@@ -60,7 +60,7 @@ func TestNamesAreInjective(t *testing.T) {
 			name = word(4, letters)
 		}
 		if strings.Contains(alias, "__") || strings.HasSuffix(alias, "_") {
-			continue // is none
+			continue // not a valid alias
 		}
 		pair, full := [2]string{alias, name}, bridge.Name(alias, name)
 		if !plain.MatchString(full) {
@@ -96,7 +96,7 @@ func TestForgedName(t *testing.T) {
 		}
 		e := b.Catalog().Lookup(mcp.KindTool, bridge.Name("a.b", "read.file"))
 		if e == nil || e.Origin.Server != "a.b" {
-			t.Errorf("the name is that of %+v", e)
+			t.Errorf("the name belongs to %+v", e)
 		}
 	})
 }
@@ -170,8 +170,8 @@ func TestNameOption(t *testing.T) {
 	}
 }
 
-// routeAlphabet has what names are confused with: separators, other scripts, invisible and
-// right-to-left characters.
+// routeAlphabet has characters that make names look alike: separators, other scripts, invisible and right-to-left
+// characters.
 var routeAlphabet = []string{"a", "b", "_", "__", "-", ".", "/", "а", "ａ", "\u200b", "\u202e", "\u0301", "é"}
 
 // routes are the entries of a server in a routing test, by kind.

@@ -18,24 +18,22 @@ type Options struct {
 	// call to a name with the prefix Name(alias, "") waits for a server that has not been
 	// listed yet. Default: [Name], and [EventName] for events.
 	Name func(alias, name string) string
-	// Unprefixed lets callers use the name that a tool has on its server, if exactly one server of
-	// the bridge lists a tool of that name, and no tool of the bridge has it. The views of MCP Apps
-	// call tools by these names. The call is then a call of the listed tool: guards, policies, pins
-	// and approvals get it under the name of the list. No list has the other name. A server that
-	// is not running and has not run before does not count. A prefix of [server.MountOptions] is
-	// still necessary.
+	// Unprefixed lets callers use the name that a tool has on its server. Exactly one server of the bridge must list a
+	// tool of that name, and no tool of the bridge may have the name. The views of MCP Apps call tools by these names.
+	// The call is then a call of the listed tool: guards, policies, pins and approvals get it under the name of the
+	// list. No list has the other name. A server that is not running and has not run before does not count. A prefix of
+	// [server.MountOptions] is still necessary.
 	Unprefixed bool
-	// Guards and CallMiddleware apply to every entry of the bridge: to calls of clients and
-	// to [Bridge.CallTool]. Guards also decide what [Bridge.Tools] returns. Guards of the
-	// server that the bridge is mounted on apply only to calls through that server.
+	// Guards and CallMiddleware apply to every entry of the bridge: to calls of clients and to [Bridge.CallTool].
+	// Guards also decide which tools [Bridge.Tools] returns. Guards of the server that the bridge is mounted on apply
+	// only to calls through that server.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// StartTimeout bounds how long [Bridge.Run] waits for servers that are not required
-	// before it is ready. What they offer later is announced as a change. During this time the
-	// server that the bridge is mounted on accepts clients, and their first lists and calls
-	// wait. A server may take several seconds, for example if npx downloads it or if it does
-	// not answer requests before initialize. Default 20 s, which is less than clients wait for
-	// a list.
+	// StartTimeout bounds how long [Bridge.Run] waits for servers that are not required before it is ready. Entries
+	// that these servers offer later are announced as a change. During this time the server that the bridge is mounted
+	// on accepts clients, and their first lists and calls wait. A server may take several seconds, for example if npx
+	// downloads it or if it does not answer requests before initialize. Default 20 s, which is less than clients wait
+	// for a list.
 	StartTimeout time.Duration
 	// Logger logs starts, ends and failures of servers. Default: slog.Default().
 	Logger *slog.Logger
@@ -58,15 +56,14 @@ type Config struct {
 	// that its options name. Run waits for it as long as ConnectTimeout and ListTimeout allow,
 	// not only for [Options.StartTimeout].
 	Required bool
-	// Fingerprint identifies everything that decides what runs. [Bridge.Update] keeps a
-	// server with the same fingerprint running. A server without a fingerprint is always
-	// restarted.
+	// Fingerprint identifies the program or URL with all its settings. [Bridge.Update] keeps a server with the same
+	// fingerprint running. A server without a fingerprint is always restarted.
 	Fingerprint string
 	// ProxyOptions are the other options of the server.
 	ProxyOptions
 }
 
-// ProxyOptions configure what is offered of a server and how it is run. The zero value offers
+// ProxyOptions configure which entries of a server are offered, and how the server is run. The zero value offers
 // everything, with one session for each user, started with the bridge and kept alive.
 type ProxyOptions struct {
 	// DialAs, if set, replaces the dialer and connects with the credentials of a user. The
@@ -128,9 +125,9 @@ type ProxyOptions struct {
 	MaxCalls int
 	// MaxQueued is how many more calls may wait. Default 1,024; negative means none.
 	MaxQueued int
-	// MaxSessions is how many sessions may exist besides the one for lists: one for each
-	// user, up to four if the user's clients have different capabilities. Default 64. A new
-	// session replaces the one that has been idle longest.
+	// MaxSessions is the maximum number of sessions besides the session for lists. Each user has one session, or up to
+	// four if the user's clients have different capabilities. Default 64. A new session replaces the session that has
+	// been idle longest.
 	MaxSessions int
 
 	// Limits bounds what the server may list and ask. An entry that exceeds a limit is not offered;
@@ -138,9 +135,9 @@ type ProxyOptions struct {
 	// reading are kept, and State.Err reports it. Reconnects has no effect.
 	Limits client.Limits
 
-	// Middleware and OnSession are those of all sessions with the server; see [client.Options].
-	// [mcp.Call.Target] of a forwarded call is the called entry, with its name on the server as
-	// Origin.Name. OnSession may be called concurrently.
+	// Middleware and OnSession apply to all sessions with the server; see [client.Options]. [mcp.Call.Target] of a
+	// forwarded call is the called entry, with its name on the server as Origin.Name. OnSession may be called
+	// concurrently.
 	Middleware []mcp.Middleware
 	OnSession  func(caller *mcp.Caller) (ended func(reason error))
 
@@ -155,14 +152,13 @@ type ProxyOptions struct {
 	Era client.Era
 	// Info identifies this client to the server. Default: "dovetail".
 	Info mcp.Implementation
-	// Logger logs starts, ends and failures. Default: that of the bridge, or
-	// slog.Default().
+	// Logger logs starts, ends and failures. Default: the logger of the bridge, or slog.Default().
 	Logger *slog.Logger
 }
 
 // An Override replaces texts in the definition of a tool.
 type Override struct {
-	// Title and Description replace those of the server unless they are empty.
+	// Title and Description replace the title and the description of the server unless they are empty.
 	Title, Description string
 }
 

@@ -21,8 +21,8 @@ const (
 	maxUserSessions = 4
 )
 
-// A pool has the sessions with one server: the main one, which reads the lists and takes
-// calls where it may, and others by principal and client capabilities.
+// A pool has the sessions with one server. The main session reads the lists and carries calls where it may. The other
+// sessions are keyed by principal and client capabilities.
 type pool struct {
 	opts      *ProxyOptions
 	dialer    transport.Dialer
@@ -131,8 +131,8 @@ func (p *pool) waitStarted(ctx context.Context) error {
 	}
 }
 
-// find returns the session for the caller's principal and capabilities if there is one, else
-// the first session of the principal if it can carry the caller's calls, else a new session.
+// find returns the session for the caller's principal and capabilities. Without such a session, it returns the first
+// session of the principal if that can carry the caller's calls, or else a new session.
 func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *managedSession, error) {
 	principal, capabilities := p.principalOf(caller), capabilitiesOf(&caller.Capabilities)
 	own := sessionKey{principal: principal, capabilities: capabilities}
@@ -215,7 +215,7 @@ func (p *pool) lookup(key sessionKey) *managedSession {
 	return p.lookupLocked(key)
 }
 
-// lookupLocked returns nil if there is no session, or only one that has stopped.
+// lookupLocked returns nil if there is no session, or if the session has stopped.
 func (p *pool) lookupLocked(key sessionKey) *managedSession {
 	if s := p.sessions[key]; s != nil && !s.is(Stopped) {
 		return s
@@ -274,8 +274,7 @@ func (p *pool) makeRoom(principal string) bool {
 	return true
 }
 
-// evict stops the session that has been idle longest among the matching ones. It returns
-// false if all are in use.
+// evict stops the matching session that has been idle longest. It returns false if all are in use.
 func (p *pool) evict(match func(sessionKey) bool) bool {
 	var oldest sessionKey
 	var since time.Time
@@ -300,8 +299,7 @@ type clientCapabilities struct {
 	apps                                       bool
 }
 
-// listCapabilities are those of the session for lists. They make the server list everything
-// that it has.
+// listCapabilities are the client capabilities of the session for lists. With these the server lists all its entries.
 var listCapabilities = clientCapabilities{roots: true, form: true, url: true, sampling: true, samplingTools: true, apps: true}
 
 func capabilitiesOf(c *mcp.ClientCapabilities) clientCapabilities {

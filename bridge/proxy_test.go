@@ -269,7 +269,7 @@ func TestManyResourcesAreWatched(t *testing.T) {
 	})
 }
 
-// A subscription that the server refuses does not affect others.
+// A subscription that the server refuses does not affect other subscriptions.
 func TestRefusedSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &fakeServer{era: client.Legacy, capabilities: `{"resources":{"subscribe":true}}`}

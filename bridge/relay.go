@@ -125,8 +125,8 @@ func (l *relayLink) run() {
 	l.close()
 }
 
-// handlerDelay is how long after the end of the client's input a call that came before it may
-// reach Handle: transports start a goroutine for each call.
+// handlerDelay is the time after the end of the client's input in which an earlier call may still reach Handle.
+// Transports start a goroutine for each call.
 const handlerDelay = 50 * time.Millisecond
 
 // drainTimeout bounds the time of calls after the end of the client's input.

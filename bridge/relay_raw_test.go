@@ -271,7 +271,7 @@ func TestRelayedLogMessagesOfASharedLink(t *testing.T) {
 				clients[whose] = newRawPeer(nil)
 				conns[whose] = dial(t, front, clients[whose])
 			}
-			// begin begins a call. end ends it, and returns what its client has received before the reply.
+			// begin begins a call. end ends it, and returns the messages that its client has received before the reply.
 			begin := func(whose, method, rest string) (server jsonrpc.Peer, end func() string) {
 				t.Helper()
 				done := make(chan error, 1)

@@ -19,8 +19,7 @@ import (
 // transport.
 const noTimeout = 10 * 365 * 24 * time.Hour
 
-// A relayServer is one connection of a relay to its server, and handles what the server
-// sends.
+// A relayServer is one connection of a relay to its server. It handles the server's messages.
 type relayServer struct {
 	link  *relayLink
 	ready chan struct{} // closed when conn or err is set
@@ -48,8 +47,9 @@ func (s *relayServer) run() {
 	_ = s.conn.Close() // the link has ended: no client is left to report an error to
 }
 
-// isReplaceable reports whether another connection may replace this one: if it could not be
-// opened, or if it has ended and belongs to a shared link, whose messages need no session.
+// isReplaceable reports whether another connection may replace this connection. It may if the connection could not be
+// opened. It also may if the connection has ended and belongs to a shared link, because messages of shared links need
+// no session.
 func (s *relayServer) isReplaceable() bool {
 	switch {
 	case !isClosed(s.ready):

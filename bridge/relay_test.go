@@ -466,7 +466,7 @@ func TestRelayedSubscriptionEndsWithTheInput(t *testing.T) {
 	})
 }
 
-// A client that does not read does not affect others.
+// A client that does not read does not affect other clients.
 func TestRelayDoesNotWaitForASlowClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := newRawPeer(func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {

@@ -161,7 +161,7 @@ func (l *faultyDialer) speaks(era client.Era) *faultyDialer {
 	return l
 }
 
-// as is a binder whose links have a principal.
+// as binds links with a principal.
 type as struct {
 	server    transport.Binder
 	principal string
@@ -172,7 +172,7 @@ func (a as) Bind(link transport.Link) jsonrpc.Handler {
 	return a.server.Bind(link)
 }
 
-// A fakeServer replies with what a function returns.
+// A fakeServer replies with the result of a function.
 type fakeServer struct {
 	era          client.Era
 	capabilities string // as JSON

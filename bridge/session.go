@@ -49,8 +49,8 @@ const (
 	Stopped Status = "stopped"
 )
 
-// A managedSession keeps one session with a server open: it opens the session when it is
-// needed, reopens it when it ends, and closes it when it is idle.
+// A managedSession keeps one session with a server open. It opens the session when a call needs it, reopens the session
+// when it ends, and closes the session when it is idle.
 type managedSession struct {
 	open         func(ctx context.Context) (*client.Session, error)
 	monitor      func(ctx context.Context, s *client.Session) error // runs while the session is open; an error closes it
@@ -189,8 +189,8 @@ func (s *managedSession) recordReply() {
 	s.lastReply = time.Now()
 }
 
-// mayBeBusy reports whether running calls may be the reason for unanswered pings: calls with
-// a deadline of their caller, or calls that may take up to timeout without progress.
+// mayBeBusy reports whether running calls may be the reason for unanswered pings. Such calls have a deadline of their
+// caller, or may take up to timeout without progress.
 func (s *managedSession) mayBeBusy(timeout time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,9 +28,9 @@ type sessionCounter struct {
 	dials atomic.Int32
 
 	mu       sync.Mutex
-	open     map[string]int // sessions by whose they are
+	open     map[string]int // open sessions by principal
 	last     map[string]int
-	received []string // what each session received can be asked
+	received []string // the client capabilities that each session received
 }
 
 func newSessionCounter(era client.Era) *sessionCounter {
@@ -165,8 +165,8 @@ func TestSessionsByWhatCanBeAsked(t *testing.T) {
 	})
 }
 
-// A legacy server is notified of changed roots on the sessions that carry calls of the client that has
-// changed them, and on no others.
+// A legacy server is notified of changed roots on the sessions that carry calls of the client that has changed them,
+// and on no other sessions.
 func TestRootsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -349,7 +349,7 @@ func TestServerChangesEra(t *testing.T) {
 				}
 				own := 0
 				if era == client.Legacy {
-					own = 1 // that received what this caller can be asked
+					own = 1 // that received the client capabilities of this caller
 				}
 				if n := p.State().Sessions; n != own {
 					t.Errorf("%d sessions beside that for lists, want %d", n, own)
@@ -492,8 +492,8 @@ func TestDeadlineIsInherited(t *testing.T) {
 	}
 }
 
-// TestClientOptions checks that sessions with a server have the middleware and OnSession of the options,
-// and that the target of a forwarded call has the name on the server.
+// TestClientOptions checks that sessions with a server have the middleware and OnSession of the options. The target of
+// a forwarded call has the name on the server.
 func TestClientOptions(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, upstream client.Era) {
 		var mu sync.Mutex

@@ -216,7 +216,7 @@ func TestSkillsChange(t *testing.T) {
 		advance(time.Second)
 		synctest.Wait()
 		if len(changes) != 1 || <-changes != (mcp.Change{Kind: mcp.KindResource}) {
-			t.Errorf("%d changes, want that of the list of resources", len(changes))
+			t.Errorf("%d changes, want one of the list of resources", len(changes))
 		}
 		if skill, err := session.GetSkill(t.Context(), "skill://pdf/SKILL.md", nil); err != nil || len(skill.Resources) != 2 {
 			t.Errorf("%+v, %v", skill, err)

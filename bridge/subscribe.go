@@ -190,8 +190,8 @@ func (l *listener) update(ctx context.Context, all map[string]*subscribedResourc
 	return nil
 }
 
-// findRefused subscribes to each resource by itself, so that one that the server refuses does
-// not affect the others. It reports whether the server refuses any.
+// findRefused subscribes to each resource by itself, so that a refused resource does not affect the other resources. It
+// reports whether the server refuses any.
 func (l *listener) findRefused(ctx context.Context, all map[string]*subscribedResource) bool {
 	found := false
 	for _, uri := range l.accepted(all) {

@@ -188,8 +188,8 @@ func (f *forwardedTask) request(ctx context.Context, method string, params mcp.R
 	return result.AppendJSON(nil)
 }
 
-// mayRetry reports whether a request that failed with err can succeed later: the server could not be reached, but not
-// for longer than era.LostTaskTimeout, or is busy or has an internal error.
+// mayRetry reports whether a request that failed with err can succeed later. It can if the server is busy, has an
+// internal error, or could not be reached for at most era.LostTaskTimeout.
 func (f *forwardedTask) mayRetry(err error, _ int) bool {
 	if time.Since(f.reached) >= era.LostTaskTimeout || client.IsForbidden(err) {
 		return false
@@ -210,7 +210,7 @@ func (f *forwardedTask) report(ctx context.Context, state *mcp.Task) {
 	_ = f.call.Notify(ctx, mcp.NotificationTasks, &mcp.Task{StatusMessage: f.message, Meta: state.Meta}) // if it fails, ctx has ended
 }
 
-// answer returns the answers of the caller. The error asks those questions that have no answer.
+// answer returns the answers of the caller. The error asks the questions without an answer.
 func (f *forwardedTask) answer(_ context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
 	answers, open := make(map[string]json.RawMessage), &mcp.InputRequired{Requests: make(map[string]mcp.InputRequest)}
 	for _, key := range slices.Sorted(maps.Keys(questions)) {

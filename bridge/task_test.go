@@ -21,8 +21,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// newWorker returns a server with tools that may run as tasks: greet asks for a name and counts its ends,
-// plain returns whether it runs as a task.
+// newWorker returns a server with tools that may run as tasks. greet asks for a name and counts its ends. plain returns
+// whether it runs as a task.
 func newWorker(t testing.TB, done *int) *server.Server {
 	s := newServer("worker")
 	server.AddTool(s, server.Tool{Name: "greet", Task: server.TaskOptional}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
@@ -178,8 +178,8 @@ func TestTasksInAllEras(t *testing.T) {
 	})
 }
 
-// A client that subscribes to a task is notified of its changes, whether the task is one of the server behind
-// the bridge or, behind 2025-11-25, of the bridge. The last notification has the result.
+// A client that subscribes to a task is notified of its changes. The task belongs to the server behind the bridge or,
+// if that speaks 2025-11-25, to the bridge. The last notification has the result.
 func TestSubscribersOfTasks(t *testing.T) {
 	for name, behind := range eras {
 		t.Run(name, func(t *testing.T) {
@@ -388,7 +388,7 @@ func taskServer(answer func(req *jsonrpc.Request) string) *fakeServer {
 
 const taskTimes = `"createdAt":"2026-07-28T00:00:00Z","lastUpdatedAt":"2026-07-28T00:00:00Z"`
 
-// What the server says about its task arrives unchanged, except for the id and the label in questions.
+// The server's description of its task arrives unchanged, except for the id and the label in questions.
 func TestTaskBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
@@ -556,7 +556,8 @@ func TestEndsOfAwaitedTasks(t *testing.T) {
 	}
 }
 
-// Cancelling the task of the bridge cancels that of the server. Its status message passes through.
+// Cancelling the task of the bridge cancels the task of the server. The status message of the server's task passes
+// through.
 func TestAwaitedTaskIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(*jsonrpc.Request) string {
@@ -704,8 +705,8 @@ func TestRequiredTasksOfLegacyServers(t *testing.T) {
 	}
 }
 
-// A server of 2025-11-25 that refuses requests for the state of a task has not answered the call: the
-// call may have been executed, and its task is cancelled.
+// A server of 2025-11-25 that refuses requests for the state of a task has not answered the call. The call may have
+// been executed, and its task is cancelled.
 func TestStateOfLegacyTaskIsRefused(t *testing.T) {
 	for _, refusal := range []*jsonrpc.Error{
 		{Code: jsonrpc.Busy, Message: "too many requests"}, {Code: jsonrpc.InternalError, Message: "a fault"},

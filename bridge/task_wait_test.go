@@ -134,8 +134,8 @@ func (s *oddServer) answerLegacy(ctx context.Context, from jsonrpc.Peer, req *js
 	return "", nil
 }
 
-// A waiter is one of those who wait for tasks. It starts a task and returns the text of its outcome, and how many questions
-// its user was asked.
+// A waiter is one of the components that wait for tasks. It starts a task and returns the text of its outcome, and how
+// many questions its user was asked.
 type waiter func(t *testing.T, s *oddServer) (outcome string, asked int)
 
 func outcomeOf(result *mcp.CallToolResult, err error) string {

@@ -97,8 +97,7 @@ func TestInstructions(t *testing.T) {
 	})
 }
 
-// TestEveryCallIsGuarded: every call passes the guards and middleware of a bridge, and no list
-// has what they hide.
+// TestEveryCallIsGuarded: every call passes the guards and middleware of a bridge, and no list has a hidden entry.
 func TestEveryCallIsGuarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var passed []string

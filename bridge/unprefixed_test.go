@@ -144,7 +144,7 @@ func TestUnprefixedNamesNeedTheScopes(t *testing.T) {
 	}
 	call := mcp.NewCall(request, &mcp.Caller{}, nil)
 	if _, err := s.Serve(transport.WithAuthorizer(t.Context(), authorize), &call); !errors.Is(err, refused) {
-		t.Errorf("the error is %v, want that of the authorizer", err)
+		t.Errorf("the error is %v, want the error of the authorizer", err)
 	}
 }
 

@@ -92,10 +92,10 @@ func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts Pro
 	return u
 }
 
-// Catalog returns what the server offers, as far as it is known.
+// Catalog returns the entries of the server that are known so far.
 func (u *Upstream) Catalog() *server.Catalog { return u.catalog.Load() }
 
-// waitConfigured is waitReady for a server that must have what its options name.
+// waitConfigured is waitReady for a server that must have the tools that its options name.
 func (u *Upstream) waitConfigured(ctx context.Context) error {
 	if err := u.waitReady(ctx); err != nil {
 		return err
@@ -198,18 +198,17 @@ type State struct {
 	Err error
 	// Restarts is how often the server had to be started again.
 	Restarts int
-	// Calls is the number of running calls, Queued that of waiting ones.
+	// Calls is the number of running calls, and Queued is the number of waiting calls.
 	Calls, Queued int
 	// Sessions is the number of sessions besides the one for lists.
 	Sessions int
 	// Tools, Prompts and Resources are the numbers of offered entries. Templates count as
 	// resources.
 	Tools, Prompts, Resources int
-	// NotOffered has an error for each entry that is not offered: a
-	// *[server.CollisionError] if another entry has the name or URI, a *[MissingError] if
-	// the server lacks what its options name, a *[mcp.LimitError] if the entry is too large,
-	// or another error if the entry is not valid. After 100 errors there is one with the number
-	// of the others.
+	// NotOffered has an error for each entry that is not offered. It is a *[server.CollisionError] if another entry has
+	// the name or URI, and a *[MissingError] if the server lacks an entry that its options name. It is a
+	// *[mcp.LimitError] if the entry is too large, or another error if the entry is not valid. After 100 errors there
+	// is one error with the number of the others.
 	NotOffered []error
 }
 

@@ -13,8 +13,8 @@ const (
 	aliasDigest = 7  // bytes: a hyphen and six hexadecimal digits
 )
 
-// alias returns the alias of a server with a name in the file: the name itself if it is an alias, or
-// one that no server has. The alias of the empty name is empty, which is an error.
+// alias returns the alias of a server with a name in the file. It is the name itself if that is a valid alias, or else
+// an alias that no other server has. The alias of the empty name is empty, which is an error.
 func (p *parser) alias(name string) string {
 	if name == "" || bridge.CheckAlias(name) == nil {
 		return name

@@ -20,15 +20,13 @@ import (
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
-// DialOptions configure connections, beyond what the file says. The zero value is ready for
-// use. Fields without a comment on their default have that of the transport.
+// DialOptions configure connections, in addition to the file. The zero value is ready for use. A field without a
+// documented default has the default of the transport.
 type DialOptions struct {
-	// Wrap replaces the command line of a child process, to run it under another program
-	// such as that of Guard.Wrap in server/process. Default: the command line is used as it
-	// is.
+	// Wrap replaces the command line of a child process, to run it under another program, as Guard.Wrap in
+	// server/process does. Default: the command line is used as it is.
 	Wrap func(path string, args ...string) (wrapped string, wrappedArgs []string)
-	// Dir is the working directory of child processes without one. Default: that of this
-	// process.
+	// Dir is the working directory of child processes without one. Default: the working directory of this process.
 	Dir string
 	// Stderr receives the standard error of child processes as [stdio.CommandOptions].Stderr
 	// does: as escaped lines that begin with the alias of the server, at a limited rate, and
@@ -37,16 +35,15 @@ type DialOptions struct {
 	Stderr io.Writer
 	// HTTPClient makes the requests to remote servers.
 	HTTPClient *http.Client
-	// Header is called before each request and may add headers or replace those of the
-	// file.
+	// Header is called before each request and may add headers or replace headers of the file.
 	Header func(ctx context.Context, header http.Header) error
 	// Authorizer, if set, authorizes requests that a remote server refuses with 401 or 403, such
 	// as an *oauth.Client.
 	Authorizer httptransport.Authorizer
 	// MaxMessage is the length of the longest message, in bytes.
 	MaxMessage int64
-	// Conn are the limits of each connection. If its CallTimeout is zero, that of the
-	// server's options is used.
+	// Conn are the limits of each connection. If its CallTimeout is zero, the CallTimeout of the server's options is
+	// used.
 	Conn jsonrpc.Options
 	// Logger logs irregularities of the transport.
 	Logger *slog.Logger
@@ -84,8 +81,8 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 	return nil, fmt.Errorf("server %s: expected stdio, http, sse or ws as its type", r.Alias)
 }
 
-// difference returns the part of a text between the beginning and the end that it has in common with
-// another: the value of a variable, if the other has the variable's name.
+// difference returns the part of text that remains without the beginning and the end that it has in common with another
+// text. The part is the value of a variable if the other text has the variable's name there.
 func difference(text, other string) string {
 	start := 0
 	for start < min(len(text), len(other)) && text[start] == other[start] {
@@ -121,8 +118,7 @@ func (r *Resolved) command(o *DialOptions) transport.Dialer {
 	})}
 }
 
-// A redactingDialer hides the secrets of command and folder in its errors: those of the
-// operating system contain both.
+// A redactingDialer hides the secrets of command and folder in its errors. Errors of the operating system contain both.
 type redactingDialer struct {
 	server *Resolved
 	dialer transport.Dialer
@@ -167,8 +163,7 @@ func (r *Resolved) header(more func(context.Context, http.Header) error) func(co
 	}
 }
 
-// Bridge returns the server as a server of a bridge. opts may be nil. The errors are those of
-// [Resolved.Dialer].
+// Bridge returns the server as a server of a bridge. opts may be nil. The errors are the same as for [Resolved.Dialer].
 func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 	dialer, err := r.Dialer(opts)
 	if err != nil {

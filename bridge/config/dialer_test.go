@@ -58,7 +58,7 @@ func dial(t *testing.T, r *config.Resolved, opts *config.DialOptions) transport.
 	return conn
 }
 
-// started runs the test binary as the server and returns what it got.
+// started runs the test binary as the server and returns the command line and environment that it got.
 func started(t *testing.T, options string) start {
 	t.Helper()
 	t.Setenv("CONFIG_TEST_SECRET", canary)

@@ -1,5 +1,5 @@
-// Package config reads the configuration files of MCP hosts: those of Claude Desktop, Claude
-// Code, Cursor, Windsurf, Gemini CLI, VS Code and most others.
+// Package config reads the configuration files of MCP hosts, such as Claude Desktop, Claude Code, Cursor, Windsurf,
+// Gemini CLI and VS Code.
 //
 // [Load] returns a [File] with the servers as they are written. [File.Bridge] replaces the
 // variables and returns the servers for a bridge:
@@ -38,8 +38,8 @@
 // Other unknown members are kept and reported as a [Warning]; inside "dovetail" they are
 // errors.
 //
-// A name that is no alias of a bridge gets one; see [Parse]. A mistake in the entry of a server
-// disables that server only: [Load] and [Parse] then return the file and the error.
+// A name that is not a valid alias of a bridge gets an alias; see [Parse]. A mistake in the entry of a server disables
+// that server only: [Load] and [Parse] then return the file and the error.
 //
 // Without a type, a server with a command runs as a child process. The transport of a URL is
 // WebSocket if its scheme is ws or wss, HTTP+SSE if the last segment of its path is "sse", and

@@ -44,7 +44,7 @@ func ExampleParse() {
 	// /home/me/notes <nil>
 }
 
-// Errors name the position, the member and what was expected.
+// Errors name the position, the member and the expected value.
 func ExampleError() {
 	_, err := config.Parse([]byte(`{"mcpServers": {"files": {"comand": "npx", "args": [1]}}}`), "mcp.json")
 	fmt.Println(err)

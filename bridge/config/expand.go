@@ -234,9 +234,9 @@ func (x *expansion) remote(r *Resolved) {
 	}
 }
 
-// shownURL returns the URL to print: without user, password, query and fragment, which may
-// contain secrets. If a value or the name of a variable contains a separator of these, their
-// places in shown are unknown and the whole URL is redacted.
+// shownURL returns the URL to print: without user, password, query and fragment, which may contain secrets. If a value
+// or the name of a variable contains a separator of these parts, the places of the parts in shown are unknown and the
+// whole URL is redacted.
 func shownURL(u *url.URL, text, shown string) string {
 	if u.User == nil && u.RawQuery == "" && u.Fragment == "" {
 		return shown

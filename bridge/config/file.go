@@ -42,8 +42,7 @@ type File struct {
 	Inputs []*Input
 	// Extra are the other members of the file.
 	Extra map[string]json.RawMessage
-	// Warnings are about members without effect, and about names that are no aliases. There are at most
-	// 64.
+	// Warnings are about members without effect, and about names that are not valid aliases. There are at most 64.
 	Warnings []Warning
 
 	text []byte // without the byte order mark
@@ -190,10 +189,10 @@ type Error struct {
 	// in characters. Line is 0 if the server was not read from a file.
 	File         string
 	Line, Column int
-	// Server is the alias of the server, and Field its member, such as args[1]. Each is "" if
-	// the error is not about one.
+	// Server is the alias of the server, and Field its member, such as args[1]. Each is "" if the error is not about a
+	// server or a member.
 	Server, Field string
-	// Message says what was expected. It contains no values.
+	// Message describes the expected form. It contains no values.
 	Message string
 	// Err is the cause, or nil.
 	Err error
@@ -227,7 +226,7 @@ type Warning struct {
 	Line, Column int
 	// Path is the path of the member, such as servers.github.icon.
 	Path string
-	// Message says what is wrong.
+	// Message describes the problem.
 	Message string
 }
 

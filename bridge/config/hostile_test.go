@@ -57,9 +57,8 @@ func wantNoControl(t *testing.T, where, text string) {
 	}
 }
 
-// Servers put hostile text wherever they can: standard error, lines that are no messages, bodies,
-// headers and messages of errors. Log lines, states and errors have no control characters, and
-// a log line has a limited length.
+// Servers put hostile text wherever they can: standard error, lines that are not messages, bodies, headers and messages
+// of errors. Log lines, states and errors have no control characters, and a log line has a limited length.
 func TestHostileServersInLogs(t *testing.T) {
 	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	text := "FAKE " + strings.Join(testsuites.HostileText(t), " ") + "\nlevel=INFO msg=FAKE\r\n" + strings.Repeat("FAKE ", 20_000)
@@ -76,7 +75,7 @@ func TestHostileServersInLogs(t *testing.T) {
 		switch r.URL.Path {
 		case "/status":
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = w.Write([]byte(text)) // the log shows what is missing
+			_, _ = w.Write([]byte(text)) // the log check fails if the text is missing
 		case "/type":
 			w.Header().Set("Content-Type", "\u202etext/\u009bevil")
 			_, _ = w.Write([]byte(text))

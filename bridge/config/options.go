@@ -132,7 +132,7 @@ func (c cursor) override() (o Override) {
 	return o
 }
 
-// names reads an array of strings. check returns what is wrong with a name, or "".
+// names reads an array of strings. check describes an error in a name, or returns "".
 func (c cursor) names(check func(name string) string) []string {
 	return list(c, "an array of strings", func(element cursor) string {
 		name := element.text()

@@ -17,9 +17,9 @@ import (
 // The error joins an *[Error] for each mistake. If all mistakes are in the entries of servers, the
 // file is returned with the error, and with the other servers. Otherwise the file is nil.
 //
-// The alias of a server is its name in the file. A name that is no alias gets one that consists of
-// its permitted characters, and a [Warning]: "Sequential Thinking" becomes Sequential-Thinking, and
-// my__srv becomes my_srv. If another server has that alias, a digest of the name follows it.
+// The alias of a server is its name in the file. A name that is not a valid alias gets an alias of its permitted
+// characters, and a [Warning]: "Sequential Thinking" becomes Sequential-Thinking, and my__srv becomes my_srv. If
+// another server has that alias, a digest of the name follows it.
 func Parse(data []byte, name string) (*File, error) {
 	if len(data) > MaxFile {
 		return nil, &Error{File: name, Message: fmt.Sprintf("a configuration has at most %d bytes", MaxFile)}

@@ -97,7 +97,7 @@ func TestErrorsOfServersNameServerAndField(t *testing.T) {
 	}
 }
 
-// A name that is no alias gets one, whatever the order of the servers.
+// A name that is not a valid alias gets the same alias in every order of the servers.
 func TestNamesBecomeAliases(t *testing.T) {
 	for _, test := range []struct{ names, want string }{
 		{"Sequential Thinking", "Sequential-Thinking"},
@@ -130,7 +130,7 @@ func TestNamesBecomeAliases(t *testing.T) {
 	}
 }
 
-// A mistake in the entry of one server leaves the others.
+// A mistake in the entry of one server does not affect the other servers.
 func TestMistakeDisablesOneServer(t *testing.T) {
 	for _, text := range []string{
 		`{"mcpServers":{"bad":{"command":1},"good":{"command":"x"}}}`,

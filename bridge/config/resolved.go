@@ -20,7 +20,7 @@ type Resolved struct {
 	Type    Type              `json:"type"`
 	Command Secret            `json:"command,omitzero"`
 	Args    []Secret          `json:"args,omitempty"`
-	Env     map[string]Secret `json:"env,omitempty"` // with those of PassEnv and EnvFile
+	Env     map[string]Secret `json:"env,omitempty"` // with the variables of PassEnv and EnvFile
 	Dir     Secret            `json:"cwd,omitzero"`
 	URL     Secret            `json:"url,omitzero"`
 	Headers map[string]Secret `json:"headers,omitempty"`
@@ -39,10 +39,10 @@ func (r *Resolved) Format(f fmt.State, _ rune) {
 	_, _ = f.Write(text)
 }
 
-// Fingerprint returns a digest of everything that decides which program runs or which server
-// is called: alias, type, command, arguments, environment, folder, URL and headers, with the
-// values of secrets. It has 64 hexadecimal digits and is the same in every process. The other
-// options, and the file that the name of the command leads to, do not affect it.
+// Fingerprint returns a digest of everything that decides which program runs or which server is called. It covers
+// alias, type, command, arguments, environment, folder, URL and headers, with the values of secrets. It has 64
+// hexadecimal digits and is the same in every process. The other options, and the file that the name of the command
+// leads to, do not affect it.
 //
 // A fingerprint allows guessing a short secret if all other values are known. Keep such
 // fingerprints private.
@@ -84,9 +84,9 @@ func (r *Resolved) Fingerprint() string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-// Launch describes how the server is started, on one line, for people who approve calls: the
-// command line, or the URL without user, query and fragment, the names of environment variables
-// and headers, and the fingerprint, which covers their values:
+// Launch describes how the server is started, on one line, for people who approve calls. It has the command line, or
+// the URL without user, query and fragment. It also has the names of environment variables and headers, and the
+// fingerprint, which covers their values:
 //
 //	npx -y some-server /data (cwd /srv; env API_KEY, HOME) sha256:9f86…
 //

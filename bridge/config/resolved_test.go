@@ -303,7 +303,7 @@ func TestFingerprintIsStable(t *testing.T) {
 	}
 }
 
-// The fingerprint for a bridge covers what runs and the options.
+// The fingerprint for a bridge covers the launch and the options.
 func TestBridgeFingerprints(t *testing.T) {
 	read := func(text string) map[string]string {
 		list, err := parse(t, text).Bridge(t.Context(), nil, nil)

@@ -43,7 +43,7 @@ type Server struct {
 	// comments after #. Values may be in single quotes, or in double quotes with the escapes
 	// \n, \r, \t, \" and \\.
 	EnvFile string
-	// Dir is the working directory of the program, "" for that of this process.
+	// Dir is the working directory of the program. "" means the working directory of this process.
 	Dir string
 	// URL is the address of a remote server, Headers are sent with each request.
 	URL     string
@@ -173,7 +173,7 @@ func (g serverMembers) options(o *Options) {
 	o.Tools.Deny = append(g["deny"].texts(), o.Tools.Deny...)
 }
 
-// table reads an object of strings. check returns what is wrong with a name, or "".
+// table reads an object of strings. check describes an error in a name, or returns "".
 func (s *Server) table(field string, m member, expected string, check func(name string) string) map[string]string {
 	if m.raw == nil {
 		return nil
@@ -208,7 +208,7 @@ func (s *Server) table(field string, m member, expected string, check func(name 
 	return table
 }
 
-// checkVariable returns what is wrong with the name of an environment variable, or "".
+// checkVariable describes an error in the name of an environment variable, or returns "".
 func checkVariable(name string) string {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
 		return "expected the name of a variable, without ="
@@ -216,7 +216,7 @@ func checkVariable(name string) string {
 	return ""
 }
 
-// checkHeader returns what is wrong with the name of a header (RFC 9110, section 5.1), or "".
+// checkHeader describes an error in the name of a header (RFC 9110, section 5.1), or returns "".
 func checkHeader(name string) string {
 	isNoToken := func(r rune) bool { return !isWord(r) && !strings.ContainsRune("!#$%&'*+-.^`|~", r) }
 	if name == "" || strings.ContainsFunc(name, isNoToken) {

@@ -16,7 +16,7 @@
 //	GET    /health              {"status":"ok"}, without a token
 //	POST   /credential          {"user_api_key":"…","session_id":"…"}
 //	POST   /tool-server-url     {"tool_server_url":"…"}
-//	POST   /custom-mcp          {"mcpServers":{…}} adds servers, or replaces those of the same names
+//	POST   /custom-mcp          {"mcpServers":{…}} adds servers, or replaces servers of the same names
 //	PUT    /custom-mcp          the same; it replaces all added servers
 //	DELETE /custom-mcp/{server}
 //	POST   /sidecars/{name}     starts a program of [Options].Sidecars unless it runs

@@ -32,8 +32,7 @@ type ServersOptions struct {
 	// Dial says how servers are reached and started. Use process.Guard.Wrap to end all processes
 	// of a server with it.
 	Dial *config.DialOptions
-	// Reserved are names that no added server may have, such as those of the program's own
-	// servers in a policy.
+	// Reserved are names that no added server may have, such as the names of the program's own servers in a policy.
 	Reserved []string
 	// Max is the number of servers. Default [DefaultMaxServers].
 	Max int
@@ -102,8 +101,8 @@ func (c *Servers) update(ctx context.Context, servers []bridge.Config) error {
 // States returns the states of all servers.
 func (c *Servers) States() []bridge.State { return c.bridge.States() }
 
-// Load replaces all servers by those of a configuration file. Variables in the file are
-// expanded. It does not wait until the servers have started.
+// Load replaces all servers by the servers of a configuration file. Variables in the file are expanded. It does not
+// wait until the servers have started.
 func (c *Servers) Load(ctx context.Context, path string) error {
 	file, err := config.Load(path)
 	if err != nil {

@@ -33,7 +33,7 @@ type AuthenticatorOptions struct {
 	// Open accepts requests without a token on connections to a loopback address. Every program
 	// on this machine can then call every tool. NewAuthenticator logs a warning.
 	Open bool
-	// Hosts and Origins are accepted in addition to those of loopback, as in package
+	// Hosts and Origins are accepted in addition to the hosts and origins of loopback, as in package
 	// transport/streamable.
 	Hosts, Origins []string
 	// Logger logs rejected requests, without tokens. Default slog.Default().
@@ -85,8 +85,8 @@ func NewAuthenticator(opts *AuthenticatorOptions) (*Authenticator, error) {
 	return a, nil
 }
 
-// Token returns the random token, or "" if there is none. A request has it in the header
-// "Authorization: Bearer T". Show it to the operator only.
+// Token returns the random token, or "" if the Authenticator has none. A request has it in the header "Authorization:
+// Bearer T". Show it to the operator only.
 func (a *Authenticator) Token() string { return a.token() }
 
 // Issue returns a new random token for a principal, such as a sandbox. It is valid until revoke

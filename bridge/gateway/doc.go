@@ -1,5 +1,5 @@
-// Package gateway lets programs that do not speak MCP call the tools of a server over plain
-// HTTP. The calls get the same policy, approvals and audit as those of MCP clients.
+// Package gateway lets programs that do not speak MCP call the tools of a server over plain HTTP. The calls get the
+// same policy, approvals and audit as calls of MCP clients.
 //
 //	audit := &gateway.Audit{}
 //	s := server.New(info, &server.Options{

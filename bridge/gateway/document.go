@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// object is a JSON object. The members of a document are those of OpenAPI 3.1
+// object is a JSON object. The members of a document are defined by OpenAPI 3.1
 // (https://spec.openapis.org/oas/v3.1.1.html).
 type object = map[string]any
 
@@ -121,8 +121,8 @@ func reference(key string) json.RawMessage {
 	return frontend.Encode(map[string]string{"$ref": "#/components/schemas/" + key})
 }
 
-// component adds a schema and returns a reference to it. A schema that cannot be moved is
-// replaced by that of any object.
+// component adds a schema and returns a reference to it. A schema that cannot be moved is replaced by a schema that
+// accepts any object.
 func (d *document) component(key string, schema json.RawMessage) json.RawMessage {
 	moved, err := rewriteRefs(schema, "#/components/schemas/"+key)
 	if err != nil {

@@ -105,7 +105,7 @@ func TestTwoDots(t *testing.T) {
 	}
 }
 
-// TestServerThatDoesNotRun: the error differs from that of an unknown server.
+// TestServerThatDoesNotRun: the error differs from the error for an unknown server.
 func TestServerThatDoesNotRun(t *testing.T) {
 	r := &rig{token: aToken}
 	dead := frontendtest.To("dead", nil)

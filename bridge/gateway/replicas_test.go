@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// A gatewayReplica is a gateway whose approvals are those of all replicas.
+// A gatewayReplica is a gateway that shares its approvals with all replicas.
 type gatewayReplica struct {
 	*rig
 	channel *channel.Channel
@@ -36,7 +36,7 @@ func newGatewayReplica(t *testing.T, shared store.Store, files *frontendtest.Ups
 	return r
 }
 
-// person connects a person, who gets prompts.
+// person connects a client whose user gets prompts.
 func (r *gatewayReplica) person(t *testing.T) <-chan *approval.Prompt {
 	t.Helper()
 	prompts := make(chan *approval.Prompt, 10)

@@ -16,7 +16,7 @@ import (
 
 // RESTOptions configure [Gateway.REST]. The zero value is valid.
 type RESTOptions struct {
-	// Title, Description and Version are those of the OpenAPI document. Default "Tools", "" and
+	// Title, Description and Version are members of the info object in the OpenAPI document. Default "Tools", "" and
 	// "1".
 	Title, Description, Version string
 	// URL is the base URL of the handler in the document. By default it is relative to the URL
@@ -32,10 +32,9 @@ type RESTOptions struct {
 //	                    tool with an output schema, the CallToolResult of any other
 //	GET  /openapi.json  OpenAPI 3.1 with a path for each tool
 //
-// The paths are relative to the mount point; use http.StripPrefix. Lists and the document
-// contain the tools that the caller may see. The operationId of an operation is the name of the
-// tool. Schemas are those of the servers; only spaces between tokens, and references within the
-// schema, differ.
+// The paths are relative to the mount point; use http.StripPrefix. Lists and the document contain the tools that the
+// caller may see. The operationId of an operation is the name of the tool. Schemas differ from the servers' schemas
+// only in the spaces between tokens and in references within the schema.
 //
 // Errors are application/problem+json (RFC 9457). The last part of type is the outcome as in an
 // [Audit]; error is the error that a caller over MCP would get. A failure that the tool reports

@@ -1,5 +1,5 @@
-// Package llm gives the tools of MCP servers to the API of a language model: as function
-// definitions in the request, and as text or JSON in the reply to the model's calls.
+// Package llm encodes the tools of MCP servers for the API of a language model. It encodes function definitions for the
+// request, and text or JSON for the replies to the model's calls.
 //
 //	tools, err := b.Tools(ctx) // b is a *bridge.Bridge
 //	...

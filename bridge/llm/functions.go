@@ -74,8 +74,8 @@ func NewHandler(b *bridge.Bridge) Handler {
 	}
 }
 
-// FirstMatch returns a handler that tries the handlers in order until one has the tool.
-// Only [bridge.ErrUnknownTool] makes it try the next one.
+// FirstMatch returns a handler that tries the handlers in order until one has the tool. Only after
+// [bridge.ErrUnknownTool] it tries the next handler.
 func FirstMatch(first, second Handler, more ...Handler) Handler {
 	handlers := append([]Handler{first, second}, more...)
 	return func(ctx context.Context, name string, arguments json.RawMessage) (result string, err error) {

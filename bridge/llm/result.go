@@ -26,9 +26,8 @@ func (e *ToolError) Error() string {
 	return e.Text
 }
 
-// Value returns a result as one JSON value: its structured content, or else the text of its
-// blocks, joined by line breaks, as a string, or else null. If the tool reported a failure,
-// the error is a *[ToolError].
+// Value returns a result as one JSON value. The value is the structured content, or else a string with the text of its
+// blocks, joined by line breaks, or else null. If the tool reported a failure, the error is a *[ToolError].
 func Value(result *mcp.CallToolResult) (json.RawMessage, error) {
 	texts := textsOf(result)
 	text := strings.Join(texts, "\n")

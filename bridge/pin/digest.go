@@ -25,15 +25,13 @@ const digestPrefix = "sha256:"
 // _meta. Keys of _meta that begin with io.modelcontextprotocol/ are left out, and _meta itself
 // if it has no others. Icons and unknown members are not covered.
 //
-// The hash is that of the object of these members in the form of RFC 8785 (JSON
-// Canonicalization Scheme), so the order of members, white space and escapes do not matter. RFC
-// 8785 treats all numbers as float64 and so does not tell 9007199254740993 from
-// 9007199254740992. Digest deviates to keep numbers apart: integers are hashed as they are
-// written. So are all numbers of a member that contains a number with a fraction or exponent
-// that a float64 may not hold: one of more than 15 digits, or with an exponent beyond ±290. For
-// other tools, without integers beyond 2^53, every implementation of RFC 8785 gives the same
-// digest. RFC 8785 has no form for half of an escaped surrogate pair: a member that contains one is
-// hashed as it is written.
+// The hash is computed over the object of these members in the form of RFC 8785 (JSON Canonicalization Scheme), so the
+// order of members, white space and escapes do not matter. RFC 8785 treats all numbers as float64 and so does not tell
+// 9007199254740993 from 9007199254740992. Digest deviates to keep numbers apart: integers are hashed as they are
+// written. So are all numbers of a member that contains a number with a fraction or exponent that a float64 may not
+// hold: one of more than 15 digits, or with an exponent beyond ±290. For other tools, without integers beyond 2^53,
+// every implementation of RFC 8785 gives the same digest. RFC 8785 has no form for half of an escaped surrogate pair: a
+// member that contains one is hashed as it is written.
 //
 // The error says why a tool has no digest: the definition is not an object, or is longer than
 // [MaxDefinition]; an object has two members of one name; the name of a member differs from one
@@ -152,8 +150,7 @@ func readDefinition(tool []byte) (definition, error) {
 	return d, nil
 }
 
-// checkCase returns an error for a member that a reader which ignores case takes for a covered
-// one.
+// checkCase returns an error for a member whose name differs from the name of a covered member in case only.
 func checkCase(name string, covered []string) error {
 	i := slices.IndexFunc(covered, func(c string) bool { return strings.EqualFold(c, name) })
 	if i >= 0 && covered[i] != name {

@@ -17,7 +17,7 @@ const full = `{"name":"pay","title":"Pay","description":"Pays an invoice.","inpu
 	`"type":"object","$defs":{"amount":{"type":"integer","maximum":9007199254740993}},"properties":{"amount":{"$ref":"#/$defs/amount"},"to":{"type":"string"}},` +
 	`"if":{"required":["to"]},"then":{"required":["amount"]},"x-vendor":[1.0,2]},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":false},"_meta":{"com.example/a":1}}`
 
-// TestDigestForm: the hash is that of the RFC 8785 form of the covered members.
+// TestDigestForm: the hash is computed over the RFC 8785 form of the covered members.
 func TestDigestForm(t *testing.T) {
 	for tool, canonical := range map[string]string{
 		`{}`:                        `{}`,
@@ -92,7 +92,7 @@ func TestDigestChanges(t *testing.T) {
 		changed := strings.Replace(full, change[0], change[1], 1)
 		d := digest(t, changed)
 		if other, ok := seen[d]; ok {
-			t.Errorf("%q in place of %q: the digest is that of\n%s", change[1], change[0], other)
+			t.Errorf("%q in place of %q: the digest is the same as for\n%s", change[1], change[0], other)
 		}
 		seen[d] = changed
 		found, err := pin.Diff(json.RawMessage(full), json.RawMessage(changed))
@@ -126,7 +126,7 @@ func TestDigestRefuses(t *testing.T) {
 	}
 }
 
-// Half an escaped surrogate pair has a digest, which differs from that of other text.
+// Half an escaped surrogate pair has a digest, which differs from the digest of other text.
 func TestDigestOfHalfSurrogates(t *testing.T) {
 	seen := make(map[string]string)
 	for _, tool := range []string{

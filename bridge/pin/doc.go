@@ -23,9 +23,8 @@
 //   - changed, if its digest is another one,
 //   - invalid, if it has no digest: readers may understand its definition differently.
 //
-// These tools are quarantined: neither listed nor callable. They are [Pending] until somebody
-// accepts them. Prompts, resources and templates pass unchanged, since people and programs
-// choose them, not a model.
+// These tools are quarantined: neither listed nor callable. They are [Pending] until they are accepted. Prompts,
+// resources and templates pass unchanged, since people and programs choose them, not a model.
 //
 // # Guarantees
 //

@@ -18,8 +18,8 @@ import (
 // written. The file is not overwritten.
 var ErrFileChanged = errors.New("the lock file has been changed by another program")
 
-// Load reads a lock file of at most [MaxFile] bytes. The error is that of reading the file, such
-// as fs.ErrNotExist, or a *[FileError] if the content is not valid.
+// Load reads a lock file of at most [MaxFile] bytes. The error is the error of reading the file, such as
+// fs.ErrNotExist, or a *[FileError] if the content is not valid.
 func Load(path string) (*Lock, error) {
 	l := &Lock{path: path}
 	if path == "" {
@@ -31,8 +31,8 @@ func Load(path string) (*Lock, error) {
 	return l, nil
 }
 
-// Reload replaces the pins by those in the file, which another process may have changed.
-// Unsaved pins are lost. The errors are those of [Load]; after an error nothing has changed.
+// Reload replaces the pins by those in the file, which another process may have changed. Unsaved pins are lost. The
+// errors are the same as for [Load]; after an error nothing has changed.
 func (l *Lock) Reload() error {
 	l.saving.Lock()
 	defer l.saving.Unlock()
@@ -111,13 +111,13 @@ func replaceFile(path string, text []byte) error {
 // fileVersion is the version of the file format.
 const fileVersion = 1
 
-// A FileError says what is wrong in a lock file.
+// A FileError describes an error in a lock file, with its position.
 type FileError struct {
 	// Path is the path of the file.
 	Path string
 	// Line is the line of the mistake, counted from 1.
 	Line int
-	// Err says what was expected.
+	// Err describes the error, such as the expected token.
 	Err error
 }
 
@@ -175,7 +175,7 @@ func parse(path string, text []byte) (contents, error) {
 // A reader reads a lock file.
 type reader struct {
 	scan  jsonscan.Scanner
-	at    int // offset of what is being read
+	at    int // offset of the current token
 	found contents
 	count int
 }

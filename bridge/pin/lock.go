@@ -19,8 +19,8 @@ const (
 	MaxName = 256
 	// MaxPins is the largest number of tools in a lock, for all servers together.
 	MaxPins = 16_384
-	// MaxTrusted is how many pins of one server [Options].TrustNew makes. Without it, a server
-	// that lists other names each time would leave no pins for the others.
+	// MaxTrusted is how many pins of one server [Options].TrustNew makes. Without it, a server that lists other names
+	// each time would leave no pins for the other servers.
 	MaxTrusted = 4096
 	// MaxFile is the size of the largest lock file, in bytes. The other limits allow no
 	// larger one.
@@ -39,7 +39,7 @@ var (
 type Lock struct {
 	path string // "" without a file
 
-	mu      sync.Mutex // guards the following fields, and those of serverPins
+	mu      sync.Mutex // guards the following fields, and the fields of serverPins
 	servers map[string]*serverPins
 	count   int    // of all pins
 	edits   uint64 // how often pins have changed

@@ -68,7 +68,7 @@ func manyTools(n int) []string {
 	return tools
 }
 
-// TestTrustIsBounded: a server that lists other names each time leaves pins for the others.
+// TestTrustIsBounded: a server that lists other names each time leaves pins for the other servers.
 func TestTrustIsBounded(t *testing.T) {
 	lock := pin.NewLock("")
 	p := newFake(manyTools(3000)...)
@@ -167,7 +167,7 @@ func TestAcceptPinsWhatWasPending(t *testing.T) {
 	wantTools(t, g, lock, "", "s a changed")
 	wantTools(t, g, lock, "", "s a changed")
 
-	// Pin does not depend on what is pending.
+	// Pin does not depend on the pending definition.
 	if err := lock.Pin("s", "a", seen.NewDigest); err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,8 @@ type Pending struct {
 	Err error
 }
 
-// Diff returns the differences between Before and After; see the function [Diff]. The error is
-// that of an invalid tool.
+// Diff returns the differences between Before and After; see the function [Diff]. Diff returns an error if a definition
+// is not a valid tool.
 func (p *Pending) Diff() ([]Difference, error) {
 	if p.Err != nil {
 		return nil, p.Err
@@ -70,7 +70,7 @@ func (p *Pending) refusal() *QuarantinedError {
 // receive the code [jsonrpc.InvalidParams] and the data
 // {"type":"QUARANTINED","server":…,"tool":…,"reason":"new"}, or "changed", or "invalid".
 type QuarantinedError struct {
-	// Server, Tool, Reason, OldDigest, NewDigest and Err are those of [Pending].
+	// Server, Tool, Reason, OldDigest, NewDigest and Err have the values of the same fields of [Pending].
 	Server, Tool         string
 	Reason               Reason
 	OldDigest, NewDigest string

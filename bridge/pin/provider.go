@@ -75,9 +75,8 @@ func (p *Provider) Catalog() *server.Catalog {
 	return e.catalog
 }
 
-// Run runs the wrapped provider, and also reports a change of tools when pins change. While it
-// runs, it evaluates every change of the catalog and saves the lock after every change of pins.
-// The error is that of the wrapped provider.
+// Run runs the wrapped provider, and also reports a change of tools when pins change. While it runs, it evaluates every
+// change of the catalog and saves the lock after every change of pins. Run returns the error of the wrapped provider.
 func (p *Provider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	offered := make(chan struct{}, 1)
 	running, stop := context.WithCancel(ctx)

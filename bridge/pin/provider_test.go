@@ -345,7 +345,7 @@ func (w *subscribable) show(tools ...string) {
 
 func (w *subscribable) Run(context.Context, func(), func(mcp.Change)) error { return errNotStarted }
 
-// TestPending checks what an operator sees.
+// TestPending checks the pending tools that an operator sees.
 func TestPending(t *testing.T) {
 	lock := pin.NewLock("")
 	one, two, three := tool("a", "one"), tool("a", "two"), tool("a", "three")

@@ -29,7 +29,7 @@ const (
 // A request is a line of testdata/github/queries.tsv.
 type request struct {
 	person, model string   // the words of a person, and the query of a model
-	accepted      []string // the tools that do what is asked
+	accepted      []string // the tools that fulfil the request
 }
 
 func lines(tb testing.TB, name string) (lines []string) {
@@ -284,7 +284,7 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-// copies returns n tools: those of the corpus, under the names of as many servers as it takes.
+// copies returns n tools: copies of the tools of the corpus, under the names of as many servers as necessary.
 func copies(tools []*server.Entry, n int) []*server.Entry {
 	var many []*server.Entry
 	for i := range n {

@@ -85,8 +85,8 @@ func ExampleNew() {
 	// jsonrpc: -32602 "unknown tool: \"mail__delete\""
 }
 
-// A bridge has the tools of many servers, pins select the accepted ones, and the search offers
-// two tools in their place.
+// A bridge has the tools of many servers, pins select the accepted tools, and the search offers two tools in their
+// place.
 func Example_pinned() {
 	ctx := context.Background()
 	wiki := server.New(mcp.Implementation{Name: "wiki", Version: "1.0.0"}, nil)

@@ -70,7 +70,7 @@ func TestForwardedErrorIsTheSame(t *testing.T) {
 	})
 }
 
-// TestUnknownInnerTool: the error is that of a server.
+// TestUnknownInnerTool: the error is the same as a server's.
 func TestUnknownInnerTool(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		session := connect(t, newServer(t, newSource("tool")), &client.Options{Era: era})

@@ -87,8 +87,8 @@ func newIndex(tools []*server.Entry) *index {
 	return x
 }
 
-// firstTools returns at most n tools. If there are more, each server has an equal share, so that a
-// server with many tools does not hide those of others.
+// firstTools returns at most n tools. If there are more, each server has an equal share, so that a server with many
+// tools does not hide the tools of other servers.
 func firstTools(tools []*server.Entry, n int) []*server.Entry {
 	if len(tools) <= n {
 		return tools
@@ -99,7 +99,7 @@ func firstTools(tools []*server.Entry, n int) []*server.Entry {
 	}
 	sizes := slices.Sorted(maps.Values(left))
 	share, rest := 0, n
-	for i, size := range sizes { // what small servers do not use is for the larger ones
+	for i, size := range sizes { // the unused part of a small server's share is for the larger servers
 		share = rest / (len(sizes) - i)
 		rest -= min(size, share)
 	}
@@ -113,8 +113,8 @@ func firstTools(tools []*server.Entry, n int) []*server.Entry {
 	return chosen[:min(len(chosen), n)] // shares are rounded
 }
 
-// weigh converts counts to weights by BM25F: each field of a tool has a weight and a length, and a
-// term that few tools have counts more.
+// weigh converts counts to weights by BM25F. Each field of a tool has a weight and a length. A term that few tools have
+// counts more.
 func (x *index) weigh(lengths [][fields]float64) {
 	weights := [fields]float64{inName: 5, inTitle: 2, inDescription: 1, inArguments: 0.1}
 	tools := float64(len(lengths))
@@ -167,7 +167,7 @@ func (x *index) score(text string) (scores []float32, any bool) {
 				weight = begins
 			}
 			for _, p := range t.postings {
-				if counted[p.tool] != int32(i+1) { // the word itself counts before what begins with it
+				if counted[p.tool] != int32(i+1) { // the word itself counts before longer words with this prefix
 					counted[p.tool] = int32(i + 1)
 					scores[p.tool] += weight * p.weight
 				}

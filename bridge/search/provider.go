@@ -30,8 +30,8 @@ const (
 
 // Options configure a [Provider]. The zero value is ready for use.
 type Options struct {
-	// Description tells a model what can be found, such as "GitHub issues and pull
-	// requests, the wiki". It is added to the description of [SearchTool].
+	// Description tells a model which tools can be found, such as "GitHub issues and pull requests, the wiki". It is
+	// added to the description of [SearchTool].
 	Description string
 	// Guards and CallMiddleware apply to the tools of the source, not to the two tools. A
 	// tool that Visible of a guard hides is not found.
@@ -49,7 +49,7 @@ type Provider struct {
 	logger *slog.Logger
 
 	mu   sync.Mutex
-	call *server.Entry // its scopes are those of all tools
+	call *server.Entry // its scopes are the scopes of all tools together
 }
 
 var _ server.Provider = (*Provider)(nil)

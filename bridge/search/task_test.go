@@ -51,8 +51,8 @@ func (taskCaller) TaskID() string { return "" }
 func (taskCaller) OnDone(func())  {}
 func (taskCaller) ID() string     { return "1" }
 
-// TestTaskOfFoundTool checks that a call continues as the task that its tool asks for, and that hidden tools
-// and tools that do not exist have the same error.
+// TestTaskOfFoundTool checks that a call continues as the task that its tool asks for. Hidden tools and tools that do
+// not exist have the same error.
 func TestTaskOfFoundTool(t *testing.T) {
 	source := server.New(mcp.Implementation{Name: "source", Version: "1"}, nil)
 	pay := func(context.Context, *server.Request, struct{}) (string, error) { return "", nil }

@@ -70,7 +70,7 @@ func newTool(tool *mcp.Tool, handle mcp.Handler) (*server.Entry, error) {
 	}, nil
 }
 
-// failure returns a result that tells the model what is wrong with its arguments.
+// failure returns a result that describes an error in the arguments to the model.
 func failure(err error) mcp.Result {
 	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(err.Error())}, IsError: true}
 }
@@ -201,9 +201,9 @@ func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	return p.source.Serve(ctx, inner)
 }
 
-// becomeTask returns the error of a call that continues as a task because the entry returns tasks that another
-// server keeps: a caller knows their ids only through the entry, which it does not see here. All other tools
-// decide for themselves, after their guards.
+// becomeTask returns the error of a call that continues as a task because the entry returns tasks of another server. A
+// caller knows the ids of such tasks only through the entry, which the caller does not see here. All other tools decide
+// for themselves, after their guards.
 func (p *Provider) becomeTask(ctx context.Context, call *mcp.Call, name json.RawMessage) error {
 	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
 		return nil

@@ -57,8 +57,8 @@ func isWordRune(r rune) bool {
 	return unicode.In(r, unicode.Letter, unicode.Number, unicode.Mark)
 }
 
-// partEnd returns the end of the first part of a run: before an upper-case letter that follows
-// another rune, or that begins a word after an abbreviation.
+// partEnd returns the end of the first part of a run. A part ends before an upper-case letter that follows another
+// rune, or that begins a word after an abbreviation.
 func partEnd(run string) int {
 	before, size := utf8.DecodeRuneInString(run)
 	if isIdeograph(before) {

@@ -1,5 +1,5 @@
-// Package toolserver runs tools for programs that name a server and a tool, and may say how
-// the server is launched, such as code that a model writes in a sandbox.
+// Package toolserver runs tools for programs that name a server and a tool, such as code that a model writes in a
+// sandbox. The program may say how the server is launched.
 //
 //	tools, err := toolserver.New(&toolserver.Options{Server: s, States: servers.States, Guards: guards})
 //	http.ListenAndServe("127.0.0.1:8900", tools)

@@ -97,8 +97,8 @@ func (s *launchedServer) lacks(ctx context.Context, r *run) bool {
 	return err == errUnknownTool
 }
 
-// saysUnknown reports whether a result may be that of a server that answers a call of an unknown
-// tool with a failure of the tool. The failure then names the tool.
+// saysUnknown reports whether a result may mean that the tool is unknown. Some servers then reply with a failure of the
+// tool, which names the tool.
 func saysUnknown(raw json.RawMessage, tool string) bool {
 	var result mcp.CallToolResult
 	return result.UnmarshalJSON(raw) == nil && result.IsError && strings.Contains(result.Text(), tool)
@@ -229,7 +229,7 @@ func (l *launcher) markEnded(s *launchedServer) {
 	close(s.ended)
 }
 
-// reset stops servers, and returns those that have not ended yet.
+// reset stops servers, and returns the servers that have not ended yet.
 func (l *launcher) reset(of func(principal string) bool) (stopping []*launchedServer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

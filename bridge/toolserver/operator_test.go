@@ -161,7 +161,7 @@ func TestHiddenToolIsUnknown(t *testing.T) {
 	}
 }
 
-// TestUnknownToolOfALaunchedServer: the code differs from that of invalid arguments.
+// TestUnknownToolOfALaunchedServer: the code differs from the code for invalid arguments.
 func TestUnknownToolOfALaunchedServer(t *testing.T) {
 	rig := newRig(t, toolserver.Options{})
 	runner := rig.runner(t, "a", childParams("serve"))
@@ -178,7 +178,7 @@ func TestUnknownToolOfALaunchedServer(t *testing.T) {
 	wantCode(t, err, toolserver.ToolError)
 }
 
-// TestAnyNameOfAServer: the name that a guard gets for a tool is that of no other server's tool.
+// TestAnyNameOfAServer: the name that a guard gets for a tool differs from the names of all other servers' tools.
 func TestAnyNameOfAServer(t *testing.T) {
 	var names []string
 	guard := mcp.Guard{Name: "record", Check: func(_ context.Context, call *mcp.Call) error {

@@ -25,11 +25,11 @@ type Options struct {
 	// default every server with tools is assumed to run.
 	States func() []bridge.State
 
-	// Middleware, Guards and CallMiddleware apply to calls of servers that callers launch, as
-	// those of [server.Options] do. The target of such a call has [LaunchedPrefix] and the name
-	// of the server as Origin.Server, and a description of the launch as Origin.Launch. They
-	// also apply to a request to /approve about a tool of Server; its Origin.Launch says that
-	// nothing will be run. Give both servers the same ones.
+	// Middleware, Guards and CallMiddleware apply to calls of servers that callers launch. They work as the fields of
+	// [server.Options] with these names. The target of such a call has [LaunchedPrefix] and the name of the server as
+	// Origin.Server, and a description of the launch as Origin.Launch. They also apply to a request to /approve about a
+	// tool of Server; its Origin.Launch says that nothing will be run. Give both servers the same guards and
+	// middleware.
 	Middleware     []mcp.Middleware
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
@@ -71,10 +71,10 @@ type Options struct {
 	IdleTimeout time.Duration
 	// Grace is how long a reset waits for calls and servers to end. Default 10 s.
 	Grace time.Duration
-	// MaxServers is the maximum number of running servers that callers have launched, and
-	// MaxServersPerCaller that of one principal. When the limit is reached, the server that has
-	// been idle longest is stopped, preferably one of the same principal. Callers without a
-	// principal count for MaxServers only. Defaults 64 and 16.
+	// MaxServers is the maximum number of running servers that callers have launched. MaxServersPerCaller is the
+	// maximum for one principal. When the limit is reached, the server that has been idle longest is stopped,
+	// preferably a server of the same principal. Callers without a principal count for MaxServers only. Defaults 64 and
+	// 16.
 	MaxServers, MaxServersPerCaller int
 	// Limits is as in [gateway.Options].
 	Limits transport.Limits

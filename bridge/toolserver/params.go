@@ -18,9 +18,8 @@ import (
 //
 // Formatting redacts the values of variables and headers.
 type ServerParams struct {
-	// Command is the program and Args its arguments. Env is its environment, in addition to the
-	// few variables that programs need. Dir is its working directory, by default that of the
-	// tool server.
+	// Command is the program and Args its arguments. Env is its environment, in addition to the few variables that
+	// programs need. Dir is its working directory, by default the working directory of the tool server.
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
@@ -52,7 +51,7 @@ func (p *ServerParams) isZero() bool {
 // redacted replaces a secret.
 const redacted = "[redacted]"
 
-// resolve checks the params. The error says what was expected, and contains no values.
+// resolve checks the params. The error names the expected form, and contains no values.
 func (p *ServerParams) resolve(name string) (*config.Resolved, error) {
 	r := &config.Resolved{Alias: name}
 	switch {

@@ -21,8 +21,8 @@ import (
 // Rules about the operator's server files do not match it.
 const LaunchedPrefix = frontend.LaunchedPrefix
 
-// approvalOnlyPrefix is the prefix of Origin.Launch in a request to /approve. It makes the
-// request different from that of a run, so that a remembered approval does not apply to a run.
+// approvalOnlyPrefix is the prefix of Origin.Launch in a request to /approve. It makes the request different from the
+// request for a run, so that a remembered approval does not apply to a run.
 const approvalOnlyPrefix = "(only approval is requested, nothing will be run) "
 
 // A run is one request to /run or /approve. Except for ctx, cancel and done, only one goroutine
@@ -108,9 +108,9 @@ func (s *Server) prepare(r *run, params *ServerParams) {
 	r.entry = s.entries.Get(target.Origin, func() *server.Entry { return &server.Entry{Target: target, Handle: s.execute} })
 }
 
-// nameIn returns the name of a tool in calls, which rules of policies match. The name of a server
-// that cannot be an alias of a bridge may contain the separator. The name of its tools ends in a
-// digest then, so that it cannot be that of a tool of another server.
+// nameIn returns the name of a tool in calls, which rules of policies match. The name of a server that cannot be an
+// alias of a bridge may contain the separator. The names of its tools then end in a digest, so that they differ from
+// the names of all other servers' tools.
 func nameIn(server, tool string) string {
 	if bridge.CheckAlias(server) != nil {
 		server = LaunchedPrefix + server
@@ -225,8 +225,8 @@ type runRequest struct {
 	arguments    json.RawMessage // the unchanged JSON object
 }
 
-// parseRun reads the body of a request. It ignores unknown members, except for those that
-// differ from a known one in case. The error says what was expected.
+// parseRun reads the body of a request. It ignores unknown members, except for members that differ from a known one in
+// case only, which are errors. The error names the expected form.
 func parseRun(body []byte) (*runRequest, error) {
 	if kind := jsonscan.KindOf(body); kind != jsonscan.Object {
 		return nil, fmt.Errorf("expected a JSON object, found %v", kind)

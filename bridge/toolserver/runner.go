@@ -128,7 +128,7 @@ func RunAs[T any](ctx context.Context, r *Runner, tool string, arguments any) (T
 func (r *Runner) Approve(ctx context.Context, tool string, arguments any) error {
 	answer, err := r.run(ctx, "/approve", "", tool, arguments)
 	if err == nil && !answer.Approved {
-		err = r.newError(tool, &Error{Message: "the response is not that of a tool server"})
+		err = r.newError(tool, &Error{Message: "the response is not from a tool server"})
 	}
 	return err
 }
@@ -234,7 +234,7 @@ func (r *Runner) read(route, tool string, raw []byte) (a runResponse, failed *Er
 	}
 	a = runResponse{members.Get("result"), string(members.Get("approved")) == "true"}
 	if err != nil || route == "/run" && a.Result == nil {
-		return a, &Error{Message: "the response is not that of a tool server", Err: err}
+		return a, &Error{Message: "the response is not from a tool server", Err: err}
 	}
 	return a, nil
 }

@@ -93,9 +93,9 @@ func TestRunnerErrors(t *testing.T) {
 		"malformed":             {400, `{"detail":"server_name: expected"}`, nil, "server_name"},
 		"no token":              {401, `nobody`, nil, "401"},
 		"redirect":              {307, ``, nil, "307"},
-		"no JSON":               {200, `<html>`, nil, "not that of a tool server"},
-		"more than JSON":        {200, `{"result":1} x`, nil, "not that of a tool server"},
-		"neither":               {200, `{}`, nil, "not that of a tool server"},
+		"no JSON":               {200, `<html>`, nil, "not from a tool server"},
+		"more than JSON":        {200, `{"result":1} x`, nil, "not from a tool server"},
+		"neither":               {200, `{}`, nil, "not from a tool server"},
 		"an answer too long":    {200, `{"result":"` + strings.Repeat("x", 2000) + `"}`, nil, "more than 1000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

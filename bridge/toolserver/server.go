@@ -17,9 +17,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A Server runs tools for programs that name a server and a tool, such as generated code in a
-// sandbox. Its routes are those of ipybox's ToolServer, and work with its clients; [Runner] is
-// the client for Go. Mount it at the root of a host, or behind [http.StripPrefix].
+// A Server runs tools for programs that name a server and a tool, such as generated code in a sandbox. It has the
+// routes of ipybox's ToolServer, and works with ipybox's clients; [Runner] is the client for Go. Mount it at the root
+// of a host, or behind [http.StripPrefix].
 //
 //	POST /run       {"server_name", "server_params", "tool_name", "tool_args"}
 //	                {"result": …}, or {"error": text, "type": code}, both with status 200
@@ -200,9 +200,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close refuses new runs, ends the current ones with the code [Closed], which withdraws their
-// requests for approval, and stops all servers that callers have started. It returns when all
-// of this has ended. It does not close [Options.Approval]. It may be called more than once.
+// Close refuses new runs, ends the current runs with the code [Closed], and stops all servers that callers have
+// started. Requests for approval of these runs are withdrawn. It returns when all of this has ended. It does not close
+// [Options.Approval]. It may be called more than once.
 func (s *Server) Close() error {
 	s.close()
 	s.closing.Lock()

@@ -26,8 +26,8 @@ import (
 //	decide N R       the approver answers the Nth question with R
 //	hang up NAME     the client of a request disconnects
 //
-// In requests, @child means server_params of a child process, @remote those of a server over
-// HTTP, and @missing those of a program that does not exist.
+// In requests, @child means server_params of a child process. @remote means server_params of a server over HTTP, and
+// @missing server_params of a program that does not exist.
 func TestRunTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/run/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -23,14 +23,14 @@ import (
 
 var addCommand = &command{
 	name: "add", args: "[FLAGS] NAME URL, or add [FLAGS] NAME -- COMMAND [ARG…]", short: "add a server to the configuration files of clients",
-	long: `Adds to each client that has a file, or to those of -client. No other byte of a file changes:
+	long: `Adds to each client that has a file, or to the clients of -client. No other byte of a file changes:
 comments, order and white space stay. The content before is kept in FILE.bak.`,
 	run: runAdd,
 }
 
 var removeCommand = &command{
 	name: "remove", args: "[FLAGS] NAME", short: "remove a server from the configuration files of clients",
-	long: "Removes from each client that has the server, or from those of -client. The content before is kept in FILE.bak.",
+	long: "Removes from each client that has the server, or from the clients of -client. The content before is kept in FILE.bak.",
 	run:  runRemove,
 }
 
@@ -53,7 +53,7 @@ func (c *choice) flags(flags *flag.FlagSet, changes bool) {
 		ids = append(ids, client.ID)
 	}
 	flags.StringVar(&c.ids, "client", "", "the `clients`, separated by commas: "+strings.Join(ids, ", "))
-	flags.BoolVar(&c.project, "project", false, "the files in the current folder, not those of the user")
+	flags.BoolVar(&c.project, "project", false, "the files in the current folder instead of the user's files")
 	if changes {
 		flags.StringVar(&c.file, "file", "", "the `path` of the file, with one client in -client")
 		flags.BoolVar(&c.dryRun, "dry-run", false, "print what would change, and change nothing")

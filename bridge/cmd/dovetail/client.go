@@ -17,7 +17,7 @@ import (
 // targetHelp is the end of the help of each command with a target.
 const targetHelp = `
 TARGET is a URL, or the name of a server in a user's configuration file of a client (dovetail list
-prints them), with -project in those of the current folder, or in the file of -config. Without TARGET, the command after -- is the server.
+prints them), with -project in the clients' files of the current folder, or in the file of -config. Without TARGET, the command after -- is the server.
 With -config and no TARGET, all servers of the file are one server, and a tool is named
 ALIAS__TOOL.`
 
@@ -39,7 +39,7 @@ func clientCommands() []*command {
 		{name: "ping", args: "[FLAGS] TARGET", short: "check that a server answers, and how fast"},
 		{
 			name: sessionVerb, args: "[FLAGS] TARGET", short: "read these commands from standard input, one per line, in one session",
-			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status of a session\ndoes not depend on those of its lines.",
+			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status of a session\ndoes not depend on the exit statuses of its lines.",
 		},
 		{name: logoutVerb, args: "URL", short: "delete the token of an earlier -login, and revoke it"},
 	}
@@ -122,7 +122,7 @@ func (c *invocation) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	})
 	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted, for later")
 	flags.StringVar(&c.target.config, "config", "", "the configuration `file` with the server or servers")
-	flags.BoolVar(&c.target.project, "project", false, "find the server in the clients' files of the current folder, not those of the user")
+	flags.BoolVar(&c.target.project, "project", false, "find the server in the clients' files of the current folder instead of the user's files")
 }
 
 func parseClient(name string, line []string, env *environment) (*invocation, error) {
@@ -243,7 +243,7 @@ func (c *invocation) dialer(ctx context.Context, stderr io.Writer) (transport.Di
 	return transport.Pipe(several.face), several, nil
 }
 
-// traces returns what is called for each message to and from the target, or nil.
+// traces returns the functions that are called for each message to and from the target, or nil.
 func (c *invocation) traces(stderr io.Writer) func(sent bool, frame []byte) {
 	if !c.verbose {
 		return c.trace

@@ -44,8 +44,8 @@ type devOptions struct {
 func runDev(ctx context.Context, env *environment, sub *command, line []string) error {
 	o := &devOptions{}
 	flags := newFlags(sub, env.stderr)
-	flags.StringVar(&o.watch, "watch", "", "the `folder` with the source (default the current one, or that of -C of go run)")
-	flags.StringVar(&o.ext, "ext", "", "the `extensions` of source files, separated by commas (default go,mod,sum,html,tmpl,css,js,sql for go run, and those of widespread languages otherwise)")
+	flags.StringVar(&o.watch, "watch", "", "the `folder` with the source (default the current folder, or the folder of -C of go run)")
+	flags.StringVar(&o.ext, "ext", "", "the `extensions` of source files, separated by commas (default go,mod,sum,html,tmpl,css,js,sql for go run, and otherwise the extensions of widespread languages)")
 	flags.StringVar(&o.http, "http", "", "serve HTTP at this loopback `address`, without a token, at /mcp, in place of standard input and output")
 	flags.BoolVar(&o.quiet, "quiet", false, "do not show the messages")
 	flags.DurationVar(&o.interval, "interval", 300*time.Millisecond, "how often the files are checked")
@@ -218,7 +218,7 @@ func showTraffic(w io.Writer) func(sent bool, frame []byte) {
 	}
 }
 
-// A goBuild builds what go run would run.
+// A goBuild builds the program that go run would run.
 type goBuild struct {
 	program               string // go
 	flags, packages, args []string
@@ -230,8 +230,8 @@ type goBuild struct {
 // valueFlags are the build flags with a value in the next word.
 var valueFlags = []string{"C", "asmflags", "buildmode", "compiler", "covermode", "coverpkg", "exec", "gccgoflags", "gcflags", "installsuffix", "ldflags", "mod", "modfile", "o", "overlay", "p", "pgo", "pkgdir", "tags", "toolexec"}
 
-// parseGoRun returns the build for a command that is go run, and nil for others. It is also nil if
-// go build cannot do the same: with -exec, and for a package with a version.
+// parseGoRun returns the build for a command that is go run, and nil for others. It also returns nil if go build has no
+// equivalent: with -exec, and for a package with a version.
 func parseGoRun(command []string, folder string) *goBuild {
 	if len(command) < 3 || filepath.Base(command[0]) != "go" || command[1] != "run" {
 		return nil

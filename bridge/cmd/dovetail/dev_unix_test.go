@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// fakeGo writes a program in place of the go command. It fails if the folder of -C has the
-// file broken. What it builds writes its working directory to the file ran, and is the test server.
+// fakeGo writes a program in place of the go command. It fails if the folder of -C has the file broken. The built
+// program is the test server. It writes its working directory to the file ran.
 func fakeGo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "go")

@@ -183,7 +183,7 @@ func (d *doctor) options(era client.Era) *client.Options {
 	}
 }
 
-// server checks what the server says about itself.
+// server checks the server's description of itself.
 func (d *doctor) server(s *client.Session) {
 	d.add(fine, "version", "", "protocol %s (%s era)", s.Version(), s.Era())
 	info := s.Server()

@@ -106,7 +106,7 @@ func (d *doctor) inputSchema(at string, text json.RawMessage) {
 		OneOf, AnyOf, AllOf []json.RawMessage
 	}
 	if err := json.Unmarshal(text, &s); err != nil || s.Type != "object" {
-		d.add(problem, at, `set "type": "object" at the root of inputSchema`, "the input schema is not that of an object")
+		d.add(problem, at, `set "type": "object" at the root of inputSchema`, "the input schema is not a schema of an object")
 		return
 	}
 	if _, err := schema.Compile(text, nil); err != nil {
@@ -188,7 +188,7 @@ func (d *doctor) web(ctx context.Context) {
 	}
 }
 
-// isReadable reports whether others on the network can read what is sent to a URL.
+// isReadable reports whether others on the network can read requests to a URL.
 func isReadable(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())

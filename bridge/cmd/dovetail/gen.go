@@ -64,7 +64,7 @@ func runGen(ctx context.Context, env *environment, sub *command, line []string) 
 	return writeAtomically(filepath.Clean(out), source, 0o644)
 }
 
-// generated returns what a package is generated from.
+// generated returns the input of the generator.
 func generated(ctx context.Context, s *client.Session) (*gen.Server, error) {
 	info := s.Server()
 	server := &gen.Server{Name: info.Name, Version: info.Version}

@@ -171,7 +171,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	const secret = "s3cret-0123456789"
 	repeats := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
-		_ = r.Write(w) // the client sees what is missing
+		_ = r.Write(w) // the client reports a missing response
 	}))
 	defer repeats.Close()
 	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()

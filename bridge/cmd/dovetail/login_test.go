@@ -49,8 +49,8 @@ type loginServer struct {
 	token    atomic.Pointer[string] // of the last request
 }
 
-// newLoginServer starts both. It gives this process, and those that it starts, a home folder without
-// tokens and no browser, and returns the folder.
+// newLoginServer starts the server and its authorization server. It gives this process and its child processes a home
+// folder without tokens and no browser, and returns the folder.
 func newLoginServer(t *testing.T) (s *loginServer, home string) {
 	home = t.TempDir()
 	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PATH"} {

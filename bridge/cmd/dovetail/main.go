@@ -52,7 +52,7 @@ const toolFailed = checkFailed
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// A usageError says what is wrong in the command line.
+// A usageError describes a mistake in the command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -97,8 +97,8 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// An environment is what a command reads from and writes to. What is written to stdout and
-// stderr is escaped. terminal is standard error as it is.
+// An environment has the streams of a command. Text for stdout and stderr is escaped. terminal is standard error
+// without escaping.
 type environment struct {
 	stdin    io.Reader
 	stdout   io.Writer
@@ -110,7 +110,7 @@ type environment struct {
 // A command is one of those that dovetail help lists.
 type command struct {
 	name  string
-	args  string // what follows the name
+	args  string // the arguments in the usage line
 	short string // one line
 	long  string // the rest of the help
 	run   func(ctx context.Context, env *environment, c *command, line []string) error

@@ -153,8 +153,7 @@ var targets = map[string]struct {
 	}, "2026-07-28"},
 }
 
-// dovetail runs a command line on the test server, as a command, and returns what it
-// printed.
+// dovetail runs a command line on the test server, as a command, and returns its output.
 func dovetail(t *testing.T, line ...string) (stdout string, err error) {
 	t.Helper()
 	return inspectAt(t, append(line, child(t)...)...)
@@ -193,7 +192,7 @@ func TestVerbsPrintResults(t *testing.T) {
 
 var verbTests = []struct {
 	line string
-	want []string // parts of what is printed
+	want []string // parts of the output
 }{
 	{"info", []string{`"name": "target"`}},
 	{"-era legacy info", []string{`"protocolVersion": "2025-11-25"`}},

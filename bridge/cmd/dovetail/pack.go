@@ -42,7 +42,7 @@ func runPack(ctx context.Context, env *environment, sub *command, line []string)
 	flags.StringVar(&o.Name, "name", "", "the `name` in reverse DNS form, such as io.github.acme/calc")
 	flags.StringVar(&o.Title, "title", "", "the name for people")
 	flags.StringVar(&o.Description, "description", "", "what the server does, in at most 100 characters")
-	flags.StringVar(&o.Version, "version", "", "the `version` (default that of the server)")
+	flags.StringVar(&o.Version, "version", "", "the `version` (default the version of the server)")
 	flags.StringVar(&o.Website, "website", "", "an https `URL` with more information")
 	flags.StringVar(&o.Author.Name, "author", "", "the author, who is needed in a bundle")
 	flags.StringVar(&o.License, "license", "", "the SPDX `identifier` of the license")
@@ -100,7 +100,7 @@ func runPack(ctx context.Context, env *environment, sub *command, line []string)
 // platforms are the systems of a bundle, with the architecture that most machines have or emulate.
 var platforms = [...]struct{ system, arch string }{{"linux", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
-// checkSystems refuses names that are no systems of platforms.
+// checkSystems returns an error for a name that is not an operating system of platforms.
 func checkSystems(names string) error {
 	for name := range strings.SplitSeq(names, ",") {
 		known := false
@@ -145,7 +145,7 @@ func (o *packOptions) programs(ctx context.Context, stderr io.Writer, folder str
 	return b, nil
 }
 
-// describe fills in what the server knows, and the endpoints and packages.
+// describe fills in the server's description of itself, the endpoints and the packages.
 func (o *packOptions) describe(ctx context.Context, s *client.Session) error {
 	server, err := generated(ctx, s)
 	if err != nil {

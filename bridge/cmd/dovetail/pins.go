@@ -17,8 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/peertext"
 )
 
-// pinnedAlias is the name in the lock file of all servers together. The names of tools are those of
-// the bridge.
+// pinnedAlias is the name in the lock file of all servers together. The tools have their names in the bridge.
 const pinnedAlias = "all"
 
 var pinsCommand = &command{

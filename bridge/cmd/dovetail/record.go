@@ -52,7 +52,7 @@ func newRecorder(path string) (*recorder, error) {
 	return &recorder{r}, err
 }
 
-// client is the trace of a client's connection, server that of a server's.
+// client traces the connection of a client, and server traces the connection of a server.
 func (r *recorder) client(sent bool, frame []byte) { r.Record(sent, frame) }
 func (r *recorder) server(sent bool, frame []byte) { r.Record(!sent, frame) }
 

@@ -133,7 +133,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	}
 }
 
-// A hub is a bridge, the server that it is mounted on, and what decides about and observes its calls.
+// A hub is a bridge, the server that it is mounted on, and the guards and observers of its calls.
 type hub struct {
 	o          *serveOptions
 	env        *environment
@@ -142,7 +142,7 @@ type hub struct {
 	file       *config.File // of which the bridge was made
 	bridge     *bridge.Bridge
 	lock       *pin.Lock // nil without -lock
-	locked     string    // what modified returned before lock was read
+	locked     string    // the result of modified before lock was read
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
 	journal    *approval.FileJournal // nil without -journal
@@ -185,8 +185,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 	return h.face.Mount(provider, nil)
 }
 
-// configs returns the servers of a file, and logs what is wrong with the others. err is the error of
-// the file.
+// configs returns the valid servers of a file, and logs the errors of the others. err is the error of the file.
 func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridge.Config {
 	for _, warning := range file.Warnings {
 		h.logger.Warn("configuration", "file", file.Name, "warning", warning.String())

@@ -72,7 +72,7 @@ func isQuiet(t *testing.T, asked <-chan *approval.Request) {
 
 func TestEveryFaceListsTheSame(t *testing.T) {
 	p := start(t)
-	want := []string{"shelf__look", "shelf__put", "shelf__put_and_stay"} // and nothing of what is denied
+	want := []string{"shelf__look", "shelf__put", "shelf__put_and_stay"} // and no denied tool
 	lists := map[string][]string{}
 	for tool, err := range p.connect(t, nil).Tools(t.Context(), nil) {
 		if err != nil {
@@ -200,7 +200,7 @@ func journalEvents(t *testing.T, journal string) (list []approval.Event) {
 	return list
 }
 
-// TestOnlyToolsCanBeApproved: what else a policy would have asked about is refused.
+// TestOnlyToolsCanBeApproved: if a policy would ask about a call of another kind, the call is refused.
 func TestOnlyToolsCanBeApproved(t *testing.T) {
 	p := start(t)
 	asked := p.decide(t, accept)

@@ -42,8 +42,8 @@ func launched(t *testing.T, flags ...string) (p *program, kill func()) {
 	return p, kill
 }
 
-// TestKilled: what had not been approved when the program was killed is not done, what had
-// been begun is not done again, and the journal says which it was.
+// TestKilled: when the program is killed, a call without an approval is not executed. A call that had begun is not
+// executed again. The journal tells the two apart.
 func TestKilled(t *testing.T) {
 	for _, test := range []struct {
 		name    string

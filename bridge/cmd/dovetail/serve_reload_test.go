@@ -107,8 +107,8 @@ func connect(t *testing.T, dialer transport.Dialer, era client.Era) *client.Sess
 	return session
 }
 
-// hasServers checks that the tools are those of servers with these aliases, each of which
-// runs in a process of its own.
+// hasServers checks that the listed tools are the tools of servers with these aliases. Each server must run in a
+// process of its own.
 func hasServers(t *testing.T, s *client.Session, aliases ...string) {
 	t.Helper()
 	processes := make(map[string]bool)

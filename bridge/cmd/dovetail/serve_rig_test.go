@@ -32,7 +32,7 @@ const stderrFile = "SHELF_STDERR"
 
 func serveShelf() error {
 	if path := os.Getenv(stderrFile); path != "" {
-		text, _ := os.ReadFile(path) // the test sees what is missing
+		text, _ := os.ReadFile(path) // a missing file has no lines
 		_, _ = os.Stderr.Write(text)
 	}
 	return stdio.Serve(context.Background(), newShelf(), nil)
@@ -96,7 +96,7 @@ type program struct {
 	end       func() error
 }
 
-// start runs the program with a shelf behind it, and flags beside the necessary ones.
+// start runs the program with a shelf behind it. flags are added to the necessary flags.
 func start(t *testing.T, flags ...string) *program {
 	t.Helper()
 	return startWith(t, strings.NewReader(""), flags...)
@@ -133,7 +133,7 @@ func (p *program) flags(t *testing.T) []string {
 	return []string{"serve", "-config", config, "-http", "127.0.0.1:0", "-policy", p.write(t, "policy.json", policyText)}
 }
 
-// introduced reads what the program says of itself.
+// introduced reads the program's description of itself.
 func (p *program) introduced(t *testing.T, lines *bufio.Reader) {
 	t.Helper()
 	for p.address == "" {
@@ -163,7 +163,7 @@ func (p *program) write(t *testing.T, name, text string) string {
 	return p.path(name)
 }
 
-// lines is what has been put into a file.
+// lines returns the lines of a file.
 func (p *program) lines(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(p.path(name))
@@ -213,7 +213,7 @@ func (p *program) connect(t *testing.T, opts *client.Options) *client.Session {
 	return session
 }
 
-// An output is what a program has said. It can be read from the beginning while more comes.
+// An output holds the output of a program. It can be read from the beginning while the program writes more.
 type output struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -314,7 +314,7 @@ type way struct {
 	call func(ctx context.Context, tool, arguments string) (answer string, err error)
 }
 
-// ways are all of them. What is not the tool's own answer is an error.
+// ways are all of them. Any other result than the tool's own answer is an error.
 func (p *program) ways(t *testing.T) []way {
 	t.Helper()
 	post := func(path func(tool string) string, body string, judge func(status int, answer []byte) error) func(context.Context, string, string) (string, error) {

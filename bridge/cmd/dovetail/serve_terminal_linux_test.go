@@ -79,7 +79,7 @@ func (p *pty) key(t *testing.T, text string) {
 	}
 }
 
-// until returns what the terminal shows up to a text.
+// until returns the output of the terminal up to a text.
 func (p *pty) until(t *testing.T, text string) string {
 	t.Helper()
 	var shown []byte
@@ -93,9 +93,9 @@ func (p *pty) until(t *testing.T, text string) string {
 	return string(shown)
 }
 
-// rest returns what the terminal shows until the program ends.
+// rest returns the output of the terminal until the program ends.
 func (p *pty) rest() string {
-	shown, _ := io.ReadAll(p.shown) // the error is that of a terminal without a program
+	shown, _ := io.ReadAll(p.shown) // reading a terminal without a program fails
 	return string(shown)
 }
 
@@ -132,8 +132,8 @@ const unfinished = "and more"
 
 var codeShown = regexp.MustCompile(`Type ([0-9a-f]{4}) to approve`)
 
-// checkScreen checks that a terminal with a number of columns shows visible characters only, and
-// that each row with the word FAKE begins with a margin or the name of the server.
+// checkScreen checks that a terminal with a number of columns shows visible characters only. Each row with the word
+// FAKE must begin with a margin or the name of the server.
 func checkScreen(t *testing.T, shown string, columns int) {
 	t.Helper()
 	shown = strings.ReplaceAll(shown, "\r\n", "\n")
@@ -148,9 +148,8 @@ func checkScreen(t *testing.T, shown string, columns int) {
 	}
 }
 
-// A person at a real terminal approves a call with hostile arguments. Neither the arguments nor
-// the standard error of the server change what else the terminal shows, and only what is typed
-// after a question answers it.
+// A person at a real terminal approves a call with hostile arguments. The arguments and the standard error of the
+// server do not change the other output of the terminal. Only text typed after a question answers the question.
 func TestRealTerminal(t *testing.T) {
 	fake := strings.Repeat("FAKE ", 60) + strings.Repeat(" ", 300) + "FAKE\x1b[2J\x1b[1;1HFAKE Approval needed\nFAKE\u202e\u009b\rFAKE"
 	for _, columns := range []uint16{80, 40} {

@@ -29,7 +29,7 @@ func writeConfig(t *testing.T, path string, servers map[string]any) {
 	}
 }
 
-// serve serves what works in a configuration, logs what does not, and applies changes.
+// serve serves the valid servers of a configuration, logs the errors of the others, and applies changes.
 func TestServeOverHTTP(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	bad := map[string]any{"command": "x", "timeout": 60}
@@ -156,7 +156,7 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// The tools of a server that did not start are not known, which is no success.
+// The tools of a server that did not start are not known, so the command fails.
 func TestPinsWithoutAServer(t *testing.T) {
 	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
 	flags := []string{"-config", path, "-lock", lock}
@@ -285,7 +285,7 @@ func TestAddListRemove(t *testing.T) {
 			t.Errorf("%s: error %v:\n%s", test.line, err, out)
 		}
 	}
-	// A file that cannot be read, and an entry that is not valid, are reported and do not matter to others.
+	// A file that cannot be read, and an entry that is not valid, are reported and do not affect other servers.
 	broken, vscode := filepath.Join(home, ".claude.json"), filepath.Join(home, "Code", "User", "mcp.json")
 	if err := os.Mkdir(broken, 0o700); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ const maxLine = 1 << 20
 // lines reads input line by line.
 type lines struct {
 	out   io.Writer // output of the prompts
-	echo  bool      // the input is no terminal: print the lines
+	echo  bool      // the input is not a terminal: print the lines
 	start func()
 	typed chan string
 	err   error // why typed is closed; nil at the end of the input

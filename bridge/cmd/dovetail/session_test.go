@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// converse types lines to the test server and returns what a terminal would show.
+// converse types lines to the test server and returns the output of a terminal.
 func converse(t *testing.T, typed string, flags ...string) string {
 	t.Helper()
 	var shown strings.Builder
@@ -90,7 +90,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Whoever waits for a line can be interrupted, and hears why there are no more.
+// A function that waits for a line can be interrupted. Its error says why there are no more lines.
 func TestLines(t *testing.T) {
 	in, _ := io.Pipe() // no input
 	defer in.Close()

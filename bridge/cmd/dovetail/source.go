@@ -13,8 +13,8 @@ import (
 // maxSources is the number of files that are watched.
 const maxSources = 20_000
 
-// A sourceWatcher notices changes of source files by their sizes and times: notifications of the
-// operating system miss some of the ways in which editors replace files.
+// A sourceWatcher detects changes of source files by their sizes and times. Notifications of the operating system miss
+// some of the ways in which editors replace files.
 type sourceWatcher struct {
 	folder     string
 	extensions []string

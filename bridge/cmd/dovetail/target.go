@@ -38,7 +38,7 @@ type target struct {
 	login    bool
 	tokens   *oauth.Client // nil without -login
 	config   string        // configuration file
-	project  bool          // use the clients' files of the current folder, not those of the user
+	project  bool          // use the clients' files of the current folder instead of the user's files
 }
 
 // isOne reports whether the target is one server, and not all servers of a file.
@@ -56,7 +56,7 @@ func (h *headers) Set(header string) error {
 	return nil
 }
 
-// set sets the headers of a request. They override those of a configuration file.
+// set sets the headers of a request. They override the headers of a configuration file.
 func (h headers) set(_ context.Context, to http.Header) error {
 	for _, header := range h {
 		name, value, _ := strings.Cut(header, ":")
@@ -65,8 +65,8 @@ func (h headers) set(_ context.Context, to http.Header) error {
 	return nil
 }
 
-// take finds the target in the arguments, and returns the other arguments. command is what follows
-// --, or nil.
+// take finds the target in the arguments, and returns the other arguments. command has the arguments after --, or is
+// nil.
 func (t *target) take(args, command []string) ([]string, error) {
 	if command != nil {
 		if t.config != "" {
@@ -173,7 +173,7 @@ func addressed(address string) (*config.Resolved, error) {
 	return r, nil
 }
 
-// plain returns a text that is no secret.
+// plain returns a text that is not a secret.
 func plain(text string) config.Secret { return config.NewSecret(text, text) }
 
 // dialer returns a dialer for the target. For a URL of http on the command line it falls back to
@@ -264,7 +264,7 @@ func openServers(ctx context.Context, c *invocation, stderr io.Writer) (*servers
 	return s, nil
 }
 
-// configs returns the servers of the configuration file, and prints what is wrong with the others.
+// configs returns the valid servers of the configuration file, and prints the errors of the others.
 func (c *invocation) configs(ctx context.Context, stderr io.Writer, logger *slog.Logger) ([]bridge.Config, error) {
 	file, err := config.Load(c.target.config)
 	if file == nil {

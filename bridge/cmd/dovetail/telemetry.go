@@ -24,8 +24,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp/otelmcp"
 )
 
-// telemetry reports the calls of clients and those to servers to OpenTelemetry: as metrics for
-// Prometheus and, if the environment has the endpoint of a collector, as traces over OTLP.
+// telemetry reports the calls of clients and the calls to servers to OpenTelemetry. It reports metrics for Prometheus
+// and, if the environment has the endpoint of a collector, as traces over OTLP.
 type telemetry struct {
 	options otelmcp.Options
 	server  *otelmcp.Telemetry

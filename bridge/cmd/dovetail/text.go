@@ -127,7 +127,7 @@ func (i *inspection) printList(list json.RawMessage) error {
 	return nil
 }
 
-// printInfo prints what a server says about itself.
+// printInfo prints a server's description of itself.
 func (i *inspection) printInfo() error {
 	server := i.session.Server()
 	fmt.Fprintf(i.out, "%s %s\nprotocol %s (%s)\n", peertext.Escape(server.Name), peertext.Escape(server.Version), i.session.Version(), i.session.Era())

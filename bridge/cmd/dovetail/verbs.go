@@ -209,8 +209,8 @@ func watch(ctx context.Context, i *inspection, args []string) error {
 	}
 }
 
-// events lists the events of a server. With a name, it prints what happens, one occurrence per line,
-// until an interrupt or the timeout. Both end it without an error.
+// events lists the events of a server. With a name, it prints each occurrence on a line, until an interrupt or the
+// timeout. Both end it without an error.
 func events(ctx context.Context, i *inspection, args []string) error {
 	if len(args) == 0 {
 		return list(mcp.MethodEventsList, "events")(ctx, i, args)

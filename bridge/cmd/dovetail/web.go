@@ -118,7 +118,7 @@ func (w *website) stopAccepting() {
 // shutdown waits for the requests until ctx ends.
 func (w *website) shutdown(ctx context.Context) error {
 	err := errors.Join(w.http.Shutdown(ctx), w.http.Close())
-	<-w.served //nolint:errcheck // it is that of a closed listener
+	<-w.served //nolint:errcheck // the listener is closed
 	return err
 }
 

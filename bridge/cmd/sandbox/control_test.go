@@ -289,7 +289,7 @@ func TestSidecars(t *testing.T) {
 	}
 }
 
-// Rules go by what tools say of themselves, and the person behind the caller decides.
+// Rules match the annotations of tools, and the person behind the caller decides.
 func TestPolicy(t *testing.T) {
 	o := testOptions(t)
 	o.policy = filepath.Join(t.TempDir(), "policy.json")
@@ -340,8 +340,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// The names of added servers do not affect rules for the tools of the sandbox; these still
-// be about these, and what the server says of itself is not believed.
+// The names of added servers do not affect rules for the tools of the sandbox; the rules still apply to the sandbox
+// only, and annotations of an added server are not trusted.
 func TestAddedServerChangesNoRules(t *testing.T) {
 	t.Setenv("SECRET", "")
 	o := testOptions(t)

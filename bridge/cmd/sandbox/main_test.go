@@ -32,7 +32,7 @@ import (
 const (
 	// asServer makes the test's binary a server, to be added to a sandbox.
 	asServer = "SANDBOX_TEST_SERVER"
-	// asSleep is for how long the process sleeps that this server leaves behind.
+	// asSleep is the time for which a process sleeps that this server starts and does not stop.
 	asSleep = "SANDBOX_TEST_SLEEP"
 	// asSidecar makes it a sidecar that listens at an address.
 	asSidecar = "SANDBOX_TEST_SIDECAR"
@@ -172,7 +172,7 @@ func (u *user) told(expected int) []mcp.Change {
 	}
 }
 
-// call is the text that a tool gives; that of a failure begins with "error: ".
+// call returns the text of a tool's result. The text of a failure begins with "error: ".
 func (u *user) call(tool, arguments string) string {
 	u.t.Helper()
 	return u.callUntil(u.t.Context(), tool, arguments)

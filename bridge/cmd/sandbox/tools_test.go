@@ -14,7 +14,7 @@ import (
 // picture is a PNG of one pixel.
 const picture = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
 
-// Each tool, in an order in which one finds what others have left.
+// Each tool is called, in an order in which a tool finds the results of earlier tools.
 func TestTools(t *testing.T) {
 	s := started(t, testOptions(t))
 	u := newUser(t, s)
@@ -103,7 +103,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// What tools say of themselves is what rules go by.
+// Rules match the annotations of tools.
 func TestAnnotations(t *testing.T) {
 	tools := newUser(t, started(t, testOptions(t))).tools()
 	readers := "read_file list_directory search_files search_content git_status git_diff git_log background_list background_read session_list todo_read"

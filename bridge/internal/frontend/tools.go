@@ -106,8 +106,8 @@ func (s *Servers) Find(ctx context.Context, alias, own string) (name string, pse
 // IsPseudo reports whether a tool belongs to a pseudo-server: it is not listed.
 func IsPseudo(e *server.Entry) bool { return e.Definition == nil }
 
-// IsAlias reports whether name is valid for a pseudo-server. The name of its tools is then
-// different from that of any other server's tool.
+// IsAlias reports whether name is valid for a pseudo-server. The names of its tools then differ from the name of any
+// other server's tool.
 func IsAlias(name string) bool {
 	return name != "" && !strings.Contains(name, bridge.Separator) && !strings.HasSuffix(name, "_")
 }

@@ -70,8 +70,8 @@ func All() []*Client {
 	}
 }
 
-// Path returns the path of the client's file: that of the user or that of the project. It is "" if
-// the client has none.
+// Path returns the path of the client's file for the user or for the project. It returns "" if the client has no such
+// file.
 func (c *Client) Path(sys *System, project bool) string {
 	if !project {
 		return c.user(sys)

@@ -38,7 +38,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Each client reads back what was added, in the form that it documents.
+// Each client reads back the added server, in the form that the client documents.
 func TestAddAndRead(t *testing.T) {
 	local := &Server{Command: "npx", Args: []string{"-y", "a&b"}, Env: map[string]string{"KEY": "v"}}
 	remote := &Server{URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer x"}}

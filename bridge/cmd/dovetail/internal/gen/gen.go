@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Server is what a package is generated from.
+// A Server is the input of the generator: the name of a server and its tools.
 type Server struct {
 	Name, Version string
 	Tools         []mcp.Tool

@@ -83,7 +83,7 @@ func connect(t *testing.T) *client.Session {
 	return session
 }
 
-// The package in gentest is what is generated from the server. Run with -update after a change.
+// The package in gentest is generated from the server. Run with -update after a change.
 func TestGeneratedPackageIsUpToDate(t *testing.T) {
 	session := connect(t)
 	s := &Server{Name: "shop", Version: "1"}

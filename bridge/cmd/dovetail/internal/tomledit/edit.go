@@ -200,7 +200,7 @@ func openString(line []byte, open string) string {
 	return open
 }
 
-// afterString returns what follows the string at the start of a text.
+// afterString returns the text after the string at its start.
 func afterString(text string) string {
 	for i := 1; i < len(text); i++ {
 		if text[i] == '\\' && text[0] == '"' {

@@ -25,7 +25,7 @@ type CheckOptions struct {
 	Timeout time.Duration
 }
 
-// A Difference is a part of an answer that differs from the recorded one.
+// A Difference is a part of an answer that differs from the recorded answer.
 type Difference struct {
 	// Request is the number of the request in the transcript, counted from 1, with its method.
 	Request string
@@ -41,9 +41,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s: recorded %s, now %s", d.Request, path, d.Recorded, d.Actual)
 }
 
-// Check sends the recorded requests to a server and compares its answers with the recorded ones. It
-// answers the server's questions as the recorded client did. It returns the number of compared
-// answers and the differences. The error says that the connection could not be opened or was lost.
+// Check sends the recorded requests to a server and compares its answers with the recorded answers. It answers the
+// server's questions as the recorded client did. It returns the number of compared answers and the differences. The
+// error says that the connection could not be opened or was lost.
 func (t *Transcript) Check(ctx context.Context, dialer transport.Dialer, opts *CheckOptions) (int, []Difference, error) {
 	o := CheckOptions{}
 	if opts != nil {
@@ -63,7 +63,7 @@ func (t *Transcript) Check(ctx context.Context, dialer transport.Dialer, opts *C
 	}
 	defer conn.Close()
 	var found []Difference
-	states := make(map[string]json.RawMessage) // of this run, by those of the transcript
+	states := make(map[string]json.RawMessage) // request states of this run, by the request states of the transcript
 	compared := 0
 	for i, s := range t.steps {
 		params := jsonrpc.Raw(withState(s.Params, states))
@@ -126,7 +126,7 @@ func stateOf(result json.RawMessage) json.RawMessage {
 	return r.State
 }
 
-// withState returns params with the state of this run in place of the recorded one.
+// withState returns params with the request state of this run in place of the recorded state.
 func withState(params json.RawMessage, states map[string]json.RawMessage) json.RawMessage {
 	state, ok := states[string(stateOf(params))]
 	if !ok || state == nil {
@@ -241,7 +241,7 @@ func (c *comparison) ignored(path string) bool {
 	return false
 }
 
-// matches reports whether a path is that of a pattern or below it.
+// matches reports whether a path matches a pattern or is below a path that does.
 func matches(pattern, path string) bool {
 	split := func(text string) []string {
 		return strings.FieldsFunc(strings.ReplaceAll(text, "[", "."), func(r rune) bool { return r == '.' || r == ']' })

@@ -32,7 +32,7 @@ func (t *Transcript) Mock(unseen func(method string)) *Mock {
 	return m
 }
 
-// keyOf returns what recognizes a request.
+// keyOf returns the key of a request. Equal requests have equal keys.
 func keyOf(method string, params json.RawMessage) string {
 	switch method {
 	case "initialize", "server/discover", "ping", "subscriptions/listen", "logging/setLevel":
@@ -100,7 +100,7 @@ func (h mockHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc
 		if sent.ID == nil {
 			err = from.Notify(ctx, sent.Method, params)
 		} else {
-			_, err = from.Call(ctx, sent.Method, params) // the answer does not change what follows
+			_, err = from.Call(ctx, sent.Method, params) // the answer does not change the next steps
 		}
 		if err != nil && ctx.Err() != nil {
 			return ctx.Err()
@@ -128,8 +128,8 @@ func (h mockHandler) knows(method string) bool {
 	return false
 }
 
-// replaced returns the params of a message of the server with the progress token and the id of the
-// request that it belongs to in place of the recorded ones.
+// replaced returns the params of a message of the server for this session. It replaces the recorded progress token and
+// the recorded id of the message's request.
 func replaced(params json.RawMessage, s *step, id, request json.RawMessage) json.RawMessage {
 	if params == nil {
 		return json.RawMessage("{}")

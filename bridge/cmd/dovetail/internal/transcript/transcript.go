@@ -1,5 +1,5 @@
-// Package transcript stores the messages of one session in a file, and replays them: as a server
-// for another client, or as a client of another server.
+// Package transcript stores the messages of one session in a file, and replays them. It replays as a server for another
+// client, or as a client of another server.
 //
 // A file has one JSON object on each line: a header, and then messages with their direction and the
 // time in milliseconds since the first. It contains everything that was sent, secrets included.
@@ -94,7 +94,7 @@ func (r *Recorder) write(value any) {
 	_, r.err = r.file.Write(b.Bytes())
 }
 
-// Close closes the file. The error is also that of an earlier message.
+// Close closes the file. It also returns the first error of writing a message.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,13 +118,13 @@ type rpcError struct {
 
 // A Transcript is the content of a file.
 type Transcript struct {
-	// steps are what the client sent, in order: requests and notifications.
+	// steps are the requests and notifications of the client, in order.
 	steps []*step
 	// answers are the client's answers to requests of the server, by method, in order.
 	answers map[string][]*message
 }
 
-// A step is a request or a notification of the client, and what the server sent for it.
+// A step is a request or a notification of the client, with the messages that the server sent for it.
 type step struct {
 	message
 	response *message   // nil: none was recorded
@@ -186,7 +186,7 @@ type parser struct {
 	t      *Transcript
 	open   map[string]*step    // requests of the client without a response, by id
 	asked  map[string]*message // requests of the server without a response, by id
-	latest *step               // what the server's messages belong to
+	latest *step               // the step to which the server's messages belong
 }
 
 func (p *parser) client(m *message) {

@@ -119,8 +119,8 @@ func TestRecorderWritesImmediately(t *testing.T) {
 	}
 }
 
-// A replayed server answers the same client as the recorded one did, and the recorded client finds the
-// same server again, and differences of another one.
+// A replayed server answers the same client as the recorded server did. The recorded client finds no differences in the
+// same server, and finds differences in another server.
 func TestReplay(t *testing.T) {
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {

@@ -1,4 +1,4 @@
 package bakery
 
-// Price is that of some loaves, in francs.
+// Price returns the price of some loaves, in francs.
 func Price(loaves int) int { return loaves * 3 }
