@@ -124,7 +124,7 @@ func (b *Bridge) newMember(config Config) *member {
 	name := func(name string) string { return fullName(config.Alias, name) }
 	upstream := newUpstream(config.Alias, b.id, b.opts.prefixOf(config.Alias), config.Dialer, opts, b.suspended, name)
 	if b.opts.Name == nil {
-		upstream.eventName = func(name string) string { return EventName(config.Alias, name) }
+		upstream.eventName = func(name string) string { return eventName(config.Alias, name) }
 	}
 	return &member{Upstream: upstream, config: config}
 }

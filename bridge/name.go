@@ -10,34 +10,32 @@ import (
 const (
 	// Separator separates a server's alias from the name of a tool or prompt.
 	Separator = "__"
-	// MaxName is the length of the longest name, in bytes. APIs of models accept no longer
-	// names.
-	MaxName = 64
 
+	maxName      = 64 // bytes: APIs of models accept no longer names
 	maxAlias     = 40
 	maxEventName = 128
 	digestSuffix = 9 // bytes: an underscore and eight hexadecimal digits
 )
 
 // Name returns the name of a server's tool or prompt in a bridge: ALIAS__NAME. It depends on
-// no other server. A name that would be longer than [MaxName], or have characters other than
-// A–Z a–z 0–9 _ and -, which APIs of models refuse, ends in a digest of alias and name
-// instead.
+// no other server. APIs of models refuse names of more than 64 bytes, and characters
+// other than A–Z a–z 0–9 _ and -. A name that would be longer or have such characters ends in a digest
+// of alias and name instead.
 //
 // Do not parse names: the name of a tool may contain the separator.
 func Name(alias, name string) string {
 	full := alias + Separator + name
 	plain := replaceSpecial(full)
-	if plain == full && len(full) <= MaxName {
+	if plain == full && len(full) <= maxName {
 		return full
 	}
 	digest := sha256.Sum256([]byte(alias + "\x00" + name))
-	return plain[:min(len(plain), MaxName-digestSuffix)] + "_" + hex.EncodeToString(digest[:4])
+	return plain[:min(len(plain), maxName-digestSuffix)] + "_" + hex.EncodeToString(digest[:4])
 }
 
-// EventName returns the name of a server's event in a bridge: ALIAS__NAME. Unlike tools, events are not
+// eventName returns the name of a server's event in a bridge: ALIAS__NAME. Unlike tools, events are not
 // called by models, so the name keeps its dots, and may have 128 bytes. Other names are as of [Name].
-func EventName(alias, name string) string {
+func eventName(alias, name string) string {
 	full := alias + Separator + name
 	plain := strings.ReplaceAll(full, ".", "_")
 	if len(full) <= maxEventName && replaceSpecial(plain) == plain && !strings.Contains(alias, ".") {

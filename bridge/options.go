@@ -16,7 +16,8 @@ type Options struct {
 	// Name returns the name that a server's tool, prompt or event gets in the bridge. It must
 	// depend on its arguments only and return different names for different arguments. A
 	// call to a name with the prefix Name(alias, "") waits for a server that has not been
-	// listed yet. Default: [Name], and [EventName] for events.
+	// listed yet. Default: [Name]. The default name of an event is ALIAS__NAME too. It keeps the dots of the name
+	// and may have 128 bytes, since models do not call events.
 	Name func(alias, name string) string
 	// Unprefixed lets callers use the name that a tool has on its server. Exactly one server of the bridge must list a
 	// tool of that name, and no tool of the bridge may have the name. The views of MCP Apps call tools by these names.

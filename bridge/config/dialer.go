@@ -175,7 +175,7 @@ func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 		ProxyOptions: bridge.ProxyOptions{
 			Shared: o.Shared, Lazy: o.Lazy, IdleTimeout: o.IdleTimeout, ConnectTimeout: o.StartTimeout,
 			CallTimeout: o.CallTimeout, MaxCalls: o.MaxCalls, Launch: r.Launch(),
-			Select:   func(kind mcp.Kind, name string) bool { return kind != mcp.KindTool || o.Tools.Permits(name) },
+			Select:   func(kind mcp.Kind, name string) bool { return kind != mcp.KindTool || o.Tools.permits(name) },
 			Expect:   o.Tools.named(),
 			Rename:   make(map[string]string),
 			Override: make(map[string]bridge.Override),

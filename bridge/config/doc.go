@@ -72,7 +72,8 @@
 //  2. A File and a [Server] print as names only.
 //  3. Errors contain no values, except in errors of the program's own functions.
 //  4. All functions may be called concurrently. Values do not change after they are returned.
-//  5. Files, values and lists are limited in size; see [MaxFile] and the constants after it.
+//  5. A file has at most 1 MiB and 256 servers. After expansion, a text has at most 128 KiB, and the texts of a server
+//     have at most 1 MiB together.
 //
 // # Related packages
 //

@@ -18,7 +18,7 @@ func (s *Server) Expand(ctx context.Context, e *Expander) (*Resolved, error) {
 	if e == nil {
 		e = &Expander{}
 	}
-	x := &expansion{ctx: ctx, expander: e, server: s, left: MaxExpanded}
+	x := &expansion{ctx: ctx, expander: e, server: s, left: maxExpanded}
 	r := &Resolved{Alias: s.Alias, Type: s.Type, Options: s.Options}
 	switch s.Type {
 	case Stdio:
@@ -104,8 +104,8 @@ func (x *expansion) text(field, text string) (value, shown string) {
 		}
 	}
 	switch value = v.String(); {
-	case len(value) > MaxValue:
-		x.fail(field, fmt.Sprintf("expected at most %d bytes after expansion", MaxValue), nil)
+	case len(value) > maxValue:
+		x.fail(field, fmt.Sprintf("expected at most %d bytes after expansion", maxValue), nil)
 	case strings.IndexByte(value, 0) >= 0:
 		x.fail(field, "expected a text without NUL", nil)
 	}

@@ -145,7 +145,7 @@ func TestVariablesWithoutAValue(t *testing.T) {
 func TestVariablesThatFail(t *testing.T) {
 	locked := errors.New("the keyring is locked")
 	e := &config.Expander{
-		LookupEnv: lookup(map[string]string{"NUL": "a\x00b", "LONG": strings.Repeat("x", config.MaxValue), "CRLF": "a\r\nX: y"}),
+		LookupEnv: lookup(map[string]string{"NUL": "a\x00b", "LONG": strings.Repeat("x", maxValue), "CRLF": "a\r\nX: y"}),
 		Resolve:   func(context.Context, string, string) (string, bool, error) { return "", false, locked },
 	}
 	for server, want := range map[string]string{
@@ -193,16 +193,16 @@ func TestExpansionIsBounded(t *testing.T) {
 	lookups := 0
 	e := &config.Expander{LookupEnv: func(string) (string, bool) {
 		lookups++
-		return strings.Repeat("x", config.MaxValue), true
+		return strings.Repeat("x", maxValue), true
 	}}
 	if _, err := expandArg(t, strings.Repeat("${A}", 100_000), e); err == nil || lookups > 10 {
 		t.Errorf("%d variables are looked up: %v", lookups, err)
 	}
 	for _, end := range []string{"", "}"} {
-		if _, err := expandArg(t, strings.Repeat("${", config.MaxExpanded/2-1)+end, nil); err == nil {
+		if _, err := expandArg(t, strings.Repeat("${", maxExpanded/2-1)+end, nil); err == nil {
 			t.Error("a text that is too long is no error")
 		}
-		cputest.WantLinear(t, "unclosed braces before "+strconv.Quote(end), config.MaxExpanded/32, func(size int) {
+		cputest.WantLinear(t, "unclosed braces before "+strconv.Quote(end), maxExpanded/32, func(size int) {
 			_, _ = expandArg(t, strings.Repeat("${", size)+end, nil) // the short ones are valid
 		})
 	}

@@ -168,7 +168,7 @@ func (x *expansion) input(id string) (string, bool, error) {
 
 // file returns the content of a file.
 func (x *expansion) file(path string) (string, bool, error) {
-	data, err := readFile(x.inFolder(path), MaxValue)
+	data, err := readFile(x.inFolder(path), maxValue)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}

@@ -15,17 +15,17 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 )
 
-// Limits, in bytes except for MaxServers.
+// Limits, in bytes except for maxServers.
 const (
-	// MaxFile is the size of the largest file.
-	MaxFile = 1 << 20
-	// MaxServers is the largest number of servers in a file.
-	MaxServers = 256
-	// MaxValue is the length of the longest text after expansion. Linux accepts no longer
+	// maxFile is the size of the largest file.
+	maxFile = 1 << 20
+	// maxServers is the largest number of servers in a file.
+	maxServers = 256
+	// maxValue is the length of the longest text after expansion. Linux accepts no longer
 	// argument.
-	MaxValue = 128 << 10
-	// MaxExpanded is the largest total length of the texts of a server after expansion.
-	MaxExpanded = 1 << 20
+	maxValue = 128 << 10
+	// maxExpanded is the largest total length of the texts of a server after expansion.
+	maxExpanded = 1 << 20
 
 	maxInputs  = 256 // in a file
 	maxReports = 64  // errors, and as many warnings
@@ -66,7 +66,7 @@ type Input struct {
 
 // Load reads and parses a file; see [Parse].
 func Load(path string) (*File, error) {
-	data, err := readFile(path, MaxFile)
+	data, err := readFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", path, err)
 	}

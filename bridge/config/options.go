@@ -56,8 +56,8 @@ type Override struct {
 	Name, Title, Description string
 }
 
-// Permits reports whether a tool is offered.
-func (t *Tools) Permits(name string) bool {
+// permits reports whether a tool is offered.
+func (t *Tools) permits(name string) bool {
 	match := func(pattern string) bool { return matches(pattern, name) }
 	return (len(t.Allow) == 0 || slices.ContainsFunc(t.Allow, match)) && !slices.ContainsFunc(t.Deny, match)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// Parse parses the content of a configuration file of at most [MaxFile] bytes and
-// [MaxServers] servers. name is the path of the file, for errors and relative paths.
+// Parse parses the content of a configuration file of at most 1 MiB and 256 servers. name is the path of the file, for
+// errors and relative paths.
 //
 // The error joins an *[Error] for each mistake. If all mistakes are in the entries of servers, the
 // file is returned with the error, and with the other servers. Otherwise the file is nil.
@@ -21,8 +21,8 @@ import (
 // characters, and a [Warning]: "Sequential Thinking" becomes Sequential-Thinking, and my__srv becomes my_srv. If
 // another server has that alias, a digest of the name follows it.
 func Parse(data []byte, name string) (*File, error) {
-	if len(data) > MaxFile {
-		return nil, &Error{File: name, Message: fmt.Sprintf("a configuration has at most %d bytes", MaxFile)}
+	if len(data) > maxFile {
+		return nil, &Error{File: name, Message: fmt.Sprintf("a configuration has at most %d bytes", maxFile)}
 	}
 	f := &File{Name: name, text: bytes.Clone(bytes.TrimPrefix(data, []byte("\uFEFF")))}
 	plain := plainJSON(f.text)
@@ -164,8 +164,8 @@ func (p *parser) reserve(names []string) {
 // returns false if there are too many servers.
 func (p *parser) server(name string, key, value cursor, hasName bool) bool {
 	f := p.file
-	if len(p.aliases) == MaxServers {
-		key.fail("expected at most %d servers", MaxServers)
+	if len(p.aliases) == maxServers {
+		key.fail("expected at most %d servers", maxServers)
 		return false
 	}
 	before := p.failures

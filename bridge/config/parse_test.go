@@ -15,6 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// The documented limits of the package.
+const (
+	maxFile     = 1 << 20
+	maxServers  = 256
+	maxValue    = 128 << 10
+	maxExpanded = 1 << 20
 )
 
 func parse(t *testing.T, text string) *config.File {
@@ -270,19 +279,19 @@ func TestInputsAreEnoughForAFile(t *testing.T) {
 }
 
 func TestSizesAreBounded(t *testing.T) {
-	expectError(t, strings.Repeat(" ", config.MaxFile+1), "a configuration has at most 1048576 bytes")
+	expectError(t, strings.Repeat(" ", maxFile+1), "a configuration has at most 1048576 bytes")
 	var b strings.Builder
-	for i := range config.MaxServers {
+	for i := range maxServers {
 		fmt.Fprintf(&b, `"s%d":{"command":"x"},`, i)
 	}
-	if n := len(parse(t, "{"+b.String()+"}").Servers); n != config.MaxServers {
+	if n := len(parse(t, "{"+b.String()+"}").Servers); n != maxServers {
 		t.Error(n, "servers")
 	}
 	expectError(t, "{"+b.String()+`"z":{"command":"x"}}`, "expected at most 256 servers")
 	expectError(t, `{"servers":{},"inputs":[`+strings.Repeat("{},", 100)+"]}", `inputs[0]: expected a member "id"`)
-	expectError(t, strings.Repeat("[", config.MaxFile), "invalid JSON: ")
+	expectError(t, strings.Repeat("[", maxFile), "invalid JSON: ")
 	for _, piece := range []string{"/*", "/* ", `"`, "{", `{"":`, "1,", "\\"} {
-		expectError(t, "["+strings.Repeat(piece, config.MaxFile/len(piece)-1), "invalid JSON: ")
+		expectError(t, "["+strings.Repeat(piece, maxFile/len(piece)-1), "invalid JSON: ")
 	}
 }
 
@@ -305,7 +314,7 @@ func TestLoad(t *testing.T) {
 		case "folder":
 			os.Mkdir(path, 0o755)
 		case "long":
-			os.WriteFile(path, make([]byte, config.MaxFile+1), 0o600)
+			os.WriteFile(path, make([]byte, maxFile+1), 0o600)
 		case "bad.json":
 			os.WriteFile(path, nil, 0o600)
 		}
@@ -353,13 +362,18 @@ func TestToolsPermits(t *testing.T) {
 		{config.Tools{Deny: []string{"*"}}, "", "a,"},
 		{config.Tools{Allow: []string{"*"}}, "a,", ""},
 	} {
+		r := &config.Resolved{Alias: "a", Type: config.HTTP, Options: config.Options{Tools: test.tools}}
+		c, err := r.Bridge(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for name := range strings.SplitSeq(test.yes, ",") {
-			if test.yes != "" && !test.tools.Permits(name) {
+			if test.yes != "" && !c.Select(mcp.KindTool, name) {
 				t.Errorf("%v refuses %q", test.tools, name)
 			}
 		}
 		for name := range strings.SplitSeq(test.no, ",") {
-			if test.no != "" && test.tools.Permits(name) {
+			if test.no != "" && c.Select(mcp.KindTool, name) {
 				t.Errorf("%v permits %q", test.tools, name)
 			}
 		}

@@ -124,7 +124,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 
 func TestErrorsContainNoSecrets(t *testing.T) {
 	bad := canary + "\n\x00"
-	env := &config.Expander{LookupEnv: lookup(map[string]string{"T": bad, "L": canary + strings.Repeat("x", config.MaxValue)})}
+	env := &config.Expander{LookupEnv: lookup(map[string]string{"T": bad, "L": canary + strings.Repeat("x", maxValue)})}
 	for _, server := range []string{
 		`{"command":"${T}","args":["${T}","${L}"],"env":{"A":"${T}"},"envFile":"${T}","cwd":"${T}"}`,
 		`{"command":"x","envFile":"/${L}"}`,

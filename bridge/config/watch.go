@@ -7,17 +7,14 @@ import (
 	"time"
 )
 
-// DefaultInterval is the interval at which [Watch] checks the file.
-const DefaultInterval = time.Second
-
 // clockPrecision is the age from which the modification time of a file proves that it has not
 // changed since: clocks of file systems are coarse.
 const clockPrecision = 2 * time.Second
 
 // Watch calls changed with the content of a file now, and whenever it changes, until ctx ends.
-// It returns the cause of ctx. Watch checks the file every interval, or every
-// [DefaultInterval] if interval is 0: notifications of the operating system miss some of the
-// ways in which editors and containers replace files.
+// It returns the cause of ctx. Watch checks the file every interval, or every second if interval is
+// 0: notifications of the operating system miss some of the ways in which editors and containers
+// replace files.
 //
 // If the file cannot be read or is not valid, changed gets the error, and Watch continues. If only
 // entries of servers are not valid, changed also gets the file with the other servers; see [Parse]. An
@@ -27,7 +24,7 @@ const clockPrecision = 2 * time.Second
 // Calls of changed do not overlap.
 func Watch(ctx context.Context, path string, interval time.Duration, changed func(*File, error)) error {
 	if interval <= 0 {
-		interval = DefaultInterval
+		interval = time.Second
 	}
 	w := &watcher{path: path, changed: changed}
 	w.check(time.Now())
@@ -66,7 +63,7 @@ func (w *watcher) check(now time.Time) {
 	if err == nil && now.Sub(info.ModTime()) > clockPrecision {
 		w.info = info
 	}
-	data, err := readFile(w.path, MaxFile)
+	data, err := readFile(w.path, maxFile)
 	found := "content: " + string(data)
 	if err != nil {
 		found = "error: " + err.Error()

@@ -21,9 +21,6 @@ import (
 // server.MountOptions.
 const Prefix = "mcp_"
 
-// DefaultMaxServers is the default of [ServersOptions].Max.
-const DefaultMaxServers = 64
-
 // ErrTooManyServers is returned for more servers than [ServersOptions].Max.
 var ErrTooManyServers = errors.New("control: there are too many servers")
 
@@ -34,7 +31,7 @@ type ServersOptions struct {
 	Dial *config.DialOptions
 	// Reserved are names that no added server may have, such as the names of the program's own servers in a policy.
 	Reserved []string
-	// Max is the number of servers. Default [DefaultMaxServers].
+	// Max is the maximum number of servers. Default 64.
 	Max int
 	// Logger logs problems of servers. Default slog.Default().
 	Logger *slog.Logger
@@ -56,7 +53,7 @@ type Servers struct {
 // NewServers returns a provider without servers. opts may be nil.
 func NewServers(opts *ServersOptions) (*Servers, error) {
 	o := *cmp.Or(opts, new(ServersOptions))
-	o.Max = cmp.Or(o.Max, DefaultMaxServers)
+	o.Max = cmp.Or(o.Max, 64)
 	name := func(alias, name string) string {
 		return strings.Replace(bridge.Name(alias, name), bridge.Separator, "_", 1)
 	}

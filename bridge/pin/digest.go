@@ -33,9 +33,8 @@ const digestPrefix = "sha256:"
 // every implementation of RFC 8785 gives the same digest. RFC 8785 has no form for half of an escaped surrogate pair: a
 // member that contains one is hashed as it is written.
 //
-// The error says why a tool has no digest: the definition is not an object, or is longer than
-// [MaxDefinition]; an object has two members of one name; the name of a member differs from one
-// of the above only in case; or a text is not UTF-8.
+// The error says why a tool has no digest: the definition is not an object, or is longer than 1 MiB; an object has two
+// members of one name; the name of a member differs from one of the above only in case; or a text is not UTF-8.
 func Digest(tool json.RawMessage) (string, error) {
 	d, err := readDefinition(tool)
 	if err != nil {
@@ -122,8 +121,8 @@ const reservedPrefix = "io.modelcontextprotocol/"
 type definition []jsonscan.Member
 
 func readDefinition(tool []byte) (definition, error) {
-	if len(tool) > MaxDefinition {
-		return nil, fmt.Errorf("the definition has %d bytes, expected at most %d", len(tool), MaxDefinition)
+	if len(tool) > maxDefinition {
+		return nil, fmt.Errorf("the definition has %d bytes, expected at most %d", len(tool), maxDefinition)
 	}
 	members, err := jsonscan.ReadObject(tool)
 	if err != nil {
@@ -209,10 +208,8 @@ type Difference struct {
 	Before, After json.RawMessage
 }
 
-// Diff returns the members that differ between two definitions of a tool, sorted by name. A nil
-// before means an empty definition. There are differences if and only if the digests differ.
-// The error says why one of the two has no digest; see [Digest].
-func Diff(before, after json.RawMessage) ([]Difference, error) {
+// diff is the function of [Pending.Diff].
+func diff(before, after json.RawMessage) ([]Difference, error) {
 	if before == nil {
 		before = json.RawMessage("{}")
 	}

@@ -51,7 +51,7 @@ func TestDigestIgnores(t *testing.T) {
 		if digest(t, same) != digest(t, full) {
 			t.Errorf("another digest than\n%s\nhas\n%s", full, same)
 		}
-		if found, err := pin.Diff(json.RawMessage(full), json.RawMessage(same)); err != nil || found != nil {
+		if found, err := diff(json.RawMessage(full), json.RawMessage(same)); err != nil || found != nil {
 			t.Errorf("%s: the difference is %v, %v", same, found, err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestDigestChanges(t *testing.T) {
 			t.Errorf("%q in place of %q: the digest is the same as for\n%s", change[1], change[0], other)
 		}
 		seen[d] = changed
-		found, err := pin.Diff(json.RawMessage(full), json.RawMessage(changed))
+		found, err := diff(json.RawMessage(full), json.RawMessage(changed))
 		if err != nil || len(found) != 1 || found[0].Member != change[2] {
 			t.Errorf("%q in place of %q: the difference is %+v, %v, want one of %s", change[1], change[0], found, err, change[2])
 		}
@@ -117,7 +117,7 @@ func TestDigestRefuses(t *testing.T) {
 		`{"annotations":{"a":{"b":1,"b":2}}}`: `annotations: `,
 		`{"_meta":{"a":1,"a":2}}`:             `_meta: duplicate member "a"`,
 		"{\"description\":\"\xff\"}":          "UTF-8",
-		`{"description":"` + strings.Repeat("a", pin.MaxDefinition) + `"}`:              "at most 1048576",
+		`{"description":"` + strings.Repeat("a", maxDefinition) + `"}`:                  "at most 1048576",
 		`{"inputSchema":` + strings.Repeat(`[`, 2000) + strings.Repeat(`]`, 2000) + `}`: "1000",
 	} {
 		if d, err := pin.Digest(json.RawMessage(tool)); err == nil || d != "" || !strings.Contains(err.Error(), want) {
@@ -141,7 +141,7 @@ func TestDigestOfHalfSurrogates(t *testing.T) {
 			t.Errorf("%s has the digest of %s", tool, other)
 		}
 		seen[d] = tool
-		found, err := pin.Diff(json.RawMessage(`{"description":"x"}`), json.RawMessage(tool))
+		found, err := diff(json.RawMessage(`{"description":"x"}`), json.RawMessage(tool))
 		if err != nil || len(found) == 0 {
 			t.Errorf("%s: the difference is %v, %v", tool, found, err)
 		}
@@ -152,7 +152,7 @@ func TestDigestOfHalfSurrogates(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	got, err := pin.Diff(json.RawMessage(`{"name":"a","title":"T","inputSchema":{"a":1,"b":2}}`),
+	got, err := diff(json.RawMessage(`{"name":"a","title":"T","inputSchema":{"a":1,"b":2}}`),
 		json.RawMessage(`{"inputSchema": {"b":2, "a":1},"name":"b","description":"D"}`))
 	want := []pin.Difference{
 		{Member: "description", After: json.RawMessage(`"D"`)},
@@ -162,11 +162,11 @@ func TestDiff(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
-	got, err = pin.Diff(nil, json.RawMessage(`{"name":"a"}`))
+	got, err = diff(nil, json.RawMessage(`{"name":"a"}`))
 	if diff := cmp.Diff([]pin.Difference{{Member: "name", After: json.RawMessage(`"a"`)}}, got); err != nil || diff != "" {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
-	if _, err := pin.Diff(json.RawMessage(`[]`), json.RawMessage(`{}`)); err == nil {
+	if _, err := diff(json.RawMessage(`[]`), json.RawMessage(`{}`)); err == nil {
 		t.Error("an array is accepted")
 	}
 }

@@ -33,8 +33,8 @@
 //  2. A damaged or incomplete lock is an error. It never has fewer pins than were written.
 //  3. [Lock.Accept] accepts the pending definition, and [Lock.Pin] the given digest. A
 //     definition that has changed in between stays quarantined.
-//  4. Server, definition and lock are limited in size; see [MaxDefinition] and the constants
-//     after it.
+//  4. A definition has at most 1 MiB, and a name 256 bytes. A lock has at most 16,384 tools of all servers together,
+//     and its file 64 MiB. [Options.TrustNew] pins at most 4,096 tools of one server.
 //  5. [Lock] and [Provider] may be used concurrently. A call of an accepted tool costs one
 //     look-up and no allocation.
 //  6. One lock serves all servers of a process. Processes that share a file detect each other's

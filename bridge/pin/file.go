@@ -18,8 +18,8 @@ import (
 // written. The file is not overwritten.
 var ErrFileChanged = errors.New("the lock file has been changed by another program")
 
-// Load reads a lock file of at most [MaxFile] bytes. The error is the error of reading the file, such as
-// fs.ErrNotExist, or a *[FileError] if the content is not valid.
+// Load reads a lock file of at most 64 MiB. The error is the error of reading the file, such as fs.ErrNotExist, or a
+// *[FileError] if the content is not valid.
 func Load(path string) (*Lock, error) {
 	l := &Lock{path: path}
 	if path == "" {
@@ -39,7 +39,7 @@ func (l *Lock) Reload() error {
 	if l.path == "" {
 		return nil
 	}
-	text, err := atomicfile.Read(l.path, MaxFile)
+	text, err := atomicfile.Read(l.path, maxFile)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (l *Lock) Save() error {
 
 // checkFile returns ErrFileChanged if the file has changed since it was last read or written.
 func (l *Lock) checkFile() error {
-	text, err := atomicfile.Read(l.path, MaxFile)
+	text, err := atomicfile.Read(l.path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if l.onDisk == nil {
 			return nil
@@ -211,7 +211,7 @@ func (r *reader) tool(alias, tool string) error {
 	if err := checkName("tool", tool); err != nil {
 		return err
 	}
-	if r.count++; r.count > MaxPins {
+	if r.count++; r.count > maxPins {
 		return ErrFull
 	}
 	raw, err := r.scan.String()

@@ -40,7 +40,7 @@ func FuzzDigest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		found, err := pin.Diff(a, b)
+		found, err := diff(a, b)
 		if err != nil || (len(found) == 0) != (da == db) {
 			t.Errorf("%q, %q: the digests are the same: %t, the differences %v, %v", a, b, da == db, found, err)
 		}

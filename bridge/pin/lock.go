@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// MaxDefinition is the length of the longest definition that can be pinned, in bytes.
-	MaxDefinition = 1 << 20
-	// MaxName is the length of the longest name of a tool or server, in bytes.
-	MaxName = 256
-	// MaxPins is the largest number of tools in a lock, for all servers together.
-	MaxPins = 16_384
-	// MaxTrusted is how many pins of one server [Options].TrustNew makes. Without it, a server that lists other names
+	// maxDefinition is the length of the longest definition that can be pinned, in bytes.
+	maxDefinition = 1 << 20
+	// maxName is the length of the longest name of a tool or server, in bytes.
+	maxName = 256
+	// maxPins is the largest number of tools in a lock, for all servers together.
+	maxPins = 16_384
+	// maxTrusted is how many pins of one server [Options].TrustNew makes. Without it, a server that lists other names
 	// each time would leave no pins for the other servers.
-	MaxTrusted = 4096
-	// MaxFile is the size of the largest lock file, in bytes. The other limits allow no
+	maxTrusted = 4096
+	// maxFile is the size of the largest lock file, in bytes. The other limits allow no
 	// larger one.
-	MaxFile = 64 << 20
+	maxFile = 64 << 20
 )
 
 var (
 	// ErrNotPending is the error of accepting a tool that is not pending.
 	ErrNotPending = errors.New("no such tool is pending")
-	// ErrFull is the error of pinning more than [MaxPins] tools.
-	ErrFull = fmt.Errorf("a lock has %d tools at most", MaxPins)
+	// ErrFull is the error of pinning more than 16,384 tools.
+	ErrFull = fmt.Errorf("a lock has %d tools at most", maxPins)
 )
 
 // A Lock stores the digests of accepted tools for each server, in memory and optionally in a
@@ -219,7 +219,7 @@ func (p *serverPins) merge(more digests) (changed bool, err error) {
 		}
 		merged[tool] = digest
 	}
-	if p.lock.count+added > MaxPins {
+	if p.lock.count+added > maxPins {
 		return false, ErrFull
 	}
 	if maps.Equal(before, merged) {
@@ -231,7 +231,7 @@ func (p *serverPins) merge(more digests) (changed bool, err error) {
 	return true, nil
 }
 
-// trust pins tools that are not pinned yet, as many as MaxTrusted permits, and returns all pins. It
+// trust pins tools that are not pinned yet, as many as maxTrusted permits, and returns all pins. It
 // locks lock.mu.
 func (p *serverPins) trust(seen digests) (pinned *digests, err error) {
 	p.lock.mu.Lock()
@@ -242,8 +242,8 @@ func (p *serverPins) trust(seen digests) (pinned *digests, err error) {
 		return exists
 	})
 	var full error
-	if room := max(0, MaxTrusted-len(before)); len(seen) > room {
-		full = fmt.Errorf("%w: %d pins of one server are made automatically", ErrFull, MaxTrusted)
+	if room := max(0, maxTrusted-len(before)); len(seen) > room {
+		full = fmt.Errorf("%w: %d pins of one server are made automatically", ErrFull, maxTrusted)
 		for _, tool := range slices.Sorted(maps.Keys(seen))[room:] {
 			delete(seen, tool)
 		}
@@ -268,8 +268,8 @@ func (p *serverPins) setPending(pending []Pending) {
 
 // checkName returns an error if a name cannot be stored in a lock.
 func checkName(what, name string) error {
-	if len(name) > MaxName {
-		return fmt.Errorf("the name of a %s has %d bytes, expected at most %d", what, len(name), MaxName)
+	if len(name) > maxName {
+		return fmt.Errorf("the name of a %s has %d bytes, expected at most %d", what, len(name), maxName)
 	}
 	if !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 {
 		return fmt.Errorf("the name of a %s is not UTF-8 without NUL: %q", what, name)

@@ -38,7 +38,7 @@ func TestPin(t *testing.T) {
 }
 
 func TestPinRefuses(t *testing.T) {
-	long := strings.Repeat("a", pin.MaxName)
+	long := strings.Repeat("a", maxName)
 	for _, test := range []struct{ server, tool, digest, want string }{
 		{"s", "t", "", "expected a digest"},
 		{"s", "t", someDigest(1) + "0", "expected a digest"},
@@ -82,7 +82,7 @@ func TestTrustIsBounded(t *testing.T) {
 		p.show(tools...)
 		want := 0
 		if round == 0 {
-			want = pin.MaxTrusted - 3000
+			want = maxTrusted - 3000
 		}
 		if n := g.Catalog().Len(mcp.KindTool); n != want {
 			t.Errorf("%d tools of round %d are listed, want %d", n, round, want)
@@ -99,14 +99,14 @@ func TestLockIsFull(t *testing.T) {
 	if err := lock.Pin("other", "t", someDigest(1)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range pin.MaxPins/pin.MaxTrusted - 1 {
+	for i := range maxPins/maxTrusted - 1 {
 		alias := fmt.Sprint("full", i)
-		g := pin.Wrap(newFake(manyTools(pin.MaxTrusted)...), alias, lock, &pin.Options{TrustNew: true, Logger: quiet()})
-		if n := g.Catalog().Len(mcp.KindTool); n != pin.MaxTrusted {
-			t.Errorf("%d tools are listed, want %d", n, pin.MaxTrusted)
+		g := pin.Wrap(newFake(manyTools(maxTrusted)...), alias, lock, &pin.Options{TrustNew: true, Logger: quiet()})
+		if n := g.Catalog().Len(mcp.KindTool); n != maxTrusted {
+			t.Errorf("%d tools are listed, want %d", n, maxTrusted)
 		}
 	}
-	tools := manyTools(pin.MaxTrusted - 1)
+	tools := manyTools(maxTrusted - 1)
 	p := newFake(tools...)
 	g := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 	if n := g.Catalog().Len(mcp.KindTool); n != len(tools) {
@@ -320,7 +320,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Error("an empty path is accepted")
 	}
 	large := writeFile(t, lockFile)
-	if err := os.Truncate(large, pin.MaxFile+1); err != nil {
+	if err := os.Truncate(large, maxFile+1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pin.Load(large); err == nil || !strings.Contains(err.Error(), "expected at most 67108864 bytes") {
@@ -330,9 +330,9 @@ func TestLoadRefuses(t *testing.T) {
 
 // TestLongestFileLoads: MaxFile allows every file that the other limits allow.
 func TestLongestFileLoads(t *testing.T) {
-	perPin := len(`,\n    "": {\n      "tools": {\n        "": ""\n      }\n    }`) + len(someDigest(1)) + 2*len(`\u0001`)*pin.MaxName
-	if pin.MaxPins*perPin+1000 > pin.MaxFile {
-		t.Errorf("a lock may have %d bytes, its file only %d", pin.MaxPins*perPin, pin.MaxFile)
+	perPin := len(`,\n    "": {\n      "tools": {\n        "": ""\n      }\n    }`) + len(someDigest(1)) + 2*len(`\u0001`)*maxName
+	if maxPins*perPin+1000 > maxFile {
+		t.Errorf("a lock may have %d bytes, its file only %d", maxPins*perPin, maxFile)
 	}
 }
 
@@ -403,7 +403,7 @@ func TestSaveOnce(t *testing.T) {
 func TestFullFile(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(`{"version":1,"servers":{"s":{"tools":{`)
-	for i := range pin.MaxPins {
+	for i := range maxPins {
 		fmt.Fprintf(&text, "%q:%q,\n", fmt.Sprint("t", i), someDigest(i))
 	}
 	full := strings.TrimSuffix(text.String(), ",\n")
@@ -412,7 +412,7 @@ func TestFullFile(t *testing.T) {
 		t.Errorf("the error is %v, want %v", err, pin.ErrFull)
 	}
 	_, err := pin.Load(writeFile(t, text.String()+`"more":"`+someDigest(1)+`"}}}}`))
-	if e, ok := errors.AsType[*pin.FileError](err); !ok || e.Line != pin.MaxPins+1 || !errors.Is(err, pin.ErrFull) {
+	if e, ok := errors.AsType[*pin.FileError](err); !ok || e.Line != maxPins+1 || !errors.Is(err, pin.ErrFull) {
 		t.Errorf("the error is %v, want %v", err, pin.ErrFull)
 	}
 }

@@ -53,13 +53,13 @@ type Pending struct {
 	Err error
 }
 
-// Diff returns the differences between Before and After; see the function [Diff]. Diff returns an error if a definition
-// is not a valid tool.
+// Diff returns the members that differ between Before and After, sorted by name. A nil Before means an empty definition.
+// There are differences if and only if the digests differ. Diff returns an error if a definition is not a valid tool.
 func (p *Pending) Diff() ([]Difference, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	return Diff(p.Before, p.After)
+	return diff(p.Before, p.After)
 }
 
 func (p *Pending) refusal() *QuarantinedError {

@@ -20,7 +20,7 @@ import (
 // accepted.
 type Options struct {
 	// TrustNew pins new tools when they are first seen, so that only later changes are
-	// quarantined.
+	// quarantined. At most 4,096 tools of one server are pinned in this way.
 	TrustNew bool
 	// OfferChanged offers changed tools, which are still pending and logged. Invalid tools
 	// are always quarantined.

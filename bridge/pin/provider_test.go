@@ -143,7 +143,7 @@ func TestInvalidTool(t *testing.T) {
 			t.Fatal(what)
 		}
 	}
-	long := strings.Repeat("x", pin.MaxName+1)
+	long := strings.Repeat("x", maxName+1)
 	lock := pin.NewLock("")
 	g := pin.Wrap(newFake(tool(long, ""), tool("a", "")), "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 	wantTools(t, g, lock, "a", "s "+long+" invalid")

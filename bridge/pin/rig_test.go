@@ -17,6 +17,20 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
+// The documented limits of the package.
+const (
+	maxDefinition = 1 << 20
+	maxName       = 256
+	maxPins       = 16_384
+	maxTrusted    = 4096
+	maxFile       = 64 << 20
+)
+
+// diff returns the differences between two definitions of a tool.
+func diff(before, after json.RawMessage) ([]pin.Difference, error) {
+	return (&pin.Pending{Before: before, After: after}).Diff()
+}
+
 // A fakeProvider is a provider whose tools change.
 type fakeProvider struct {
 	catalog atomic.Pointer[server.Catalog]

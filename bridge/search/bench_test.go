@@ -70,7 +70,7 @@ func runProvider(tb testing.TB, from server.Provider, guards ...mcp.Guard) *sear
 const benchQuery = `{"name":"search_tools","arguments":{"query":"close the pull requests of a repository"}}`
 
 func BenchmarkSearch(b *testing.B) {
-	for _, n := range []int{100, 1000, search.MaxTools} {
+	for _, n := range []int{100, 1000, maxTools} {
 		for name, guards := range map[string][]mcp.Guard{"": nil, "-hiding": {hiding("server1")}} {
 			b.Run(fmt.Sprint(n, name), func(b *testing.B) {
 				p, search := runProvider(b, newSource(manyTools(n)...), guards...), request(b, benchQuery)

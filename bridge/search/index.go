@@ -72,7 +72,7 @@ func indexOf(c *server.Catalog) *index {
 }
 
 func newIndex(tools []*server.Entry) *index {
-	tools = firstTools(tools, MaxTools)
+	tools = firstTools(tools, maxTools)
 	x := &index{entries: tools, tools: make(map[string]int32, len(tools)), stems: make(map[string]string)}
 	terms := make(map[string]*term)
 	lengths := make([][fields]float64, len(tools))

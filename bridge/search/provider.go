@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// DefaultLimit is the largest number of tools that a search finds by default.
-	DefaultLimit = 5
-	// MaxLimit is the largest limit of a search.
-	MaxLimit = 50
-	// MaxQuery is the length of the longest query, in bytes.
-	MaxQuery = 1 << 10
-	// MaxTools is how many tools of a catalog can be found. All can be called. If there are more,
+	// defaultLimit is the largest number of tools that a search finds by default.
+	defaultLimit = 5
+	// maxLimit is the largest limit of a search.
+	maxLimit = 50
+	// maxQuery is the length of the longest query, in bytes.
+	maxQuery = 1 << 10
+	// maxTools is how many tools of a catalog can be found. All can be called. If there are more,
 	// each server has an equal share.
-	MaxTools = 10_000
+	maxTools = 10_000
 
 	maxIndexed = 512     // words of one tool
 	maxWord    = 64      // bytes
@@ -83,8 +83,8 @@ func New(source server.Provider, opts *Options) (*Provider, error) {
 func (p *Provider) Catalog() *server.Catalog {
 	source := p.source.Provider().Catalog()
 	return source.Memo(p, func() any {
-		if hidden := source.Len(mcp.KindTool) - MaxTools; hidden > 0 {
-			p.logger.Warn("some tools can be called and not found", "tools", hidden, "limit", MaxTools)
+		if hidden := source.Len(mcp.KindTool) - maxTools; hidden > 0 {
+			p.logger.Warn("some tools can be called and not found", "tools", hidden, "limit", maxTools)
 		}
 		tools := server.NewCatalog([]*server.Entry{p.search, p.callEntry(source)}, nil)
 		others := source.Map(func(e *server.Entry) *server.Entry {

@@ -214,7 +214,7 @@ func TestLaterFaults(t *testing.T) {
 // TestTooManyTools: tools beyond MaxTools are logged, and can be called.
 func TestTooManyTools(t *testing.T) {
 	var names []string
-	for i := range search.MaxTools + 5 {
+	for i := range maxTools + 5 {
 		names = append(names, fmt.Sprintf("tool_%d", i))
 	}
 	var log bytes.Buffer
@@ -223,7 +223,7 @@ func TestTooManyTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := connect(t, mounted(t, p, "", nil), nil)
-	for i, want := range map[int]bool{0: true, search.MaxTools - 1: true, search.MaxTools: false} {
+	for i, want := range map[int]bool{0: true, maxTools - 1: true, maxTools: false} {
 		name := fmt.Sprintf("tool_%d", i)
 		if got, _, _ := strings.Cut(foundNames(t, session, name), " "); (got == name) != want {
 			t.Errorf("%s: found is %q", name, got)
@@ -244,7 +244,7 @@ func TestAServerWithManyToolsHidesNone(t *testing.T) {
 	for _, of := range []struct {
 		server string
 		tools  int
-	}{{"large", search.MaxTools}, {"small", 3}, {"medium", search.MaxTools / 2}} {
+	}{{"large", maxTools}, {"small", 3}, {"medium", maxTools / 2}} {
 		for i := range of.tools {
 			e := s.tools(fmt.Sprintf("%s_%d", of.server, i))[0]
 			e.Origin.Server = of.server

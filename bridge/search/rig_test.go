@@ -21,6 +21,12 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
+// The documented limits of the package.
+const (
+	defaultLimit = 5
+	maxTools     = 10_000
+)
+
 // A source is a provider whose entries change. By default it replies to calls with their params.
 type source struct {
 	catalog atomic.Pointer[server.Catalog]

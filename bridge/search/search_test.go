@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/client"
 )
 
@@ -122,7 +121,7 @@ func TestSearchOrder(t *testing.T) {
 			t.Errorf("with the limit %d found are %q, want %q", limit, got, want)
 		}
 	}
-	if got := len(found(t, session, `{"query":"does it"}`)); got != search.DefaultLimit {
+	if got := len(found(t, session, `{"query":"does it"}`)); got != defaultLimit {
 		t.Errorf("without a limit found are %d", got)
 	}
 }

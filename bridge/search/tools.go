@@ -37,7 +37,7 @@ func searchInput() []byte {
 		`"query":{"type":"string","maxLength":%d,"description":"What the tool should do: a verb and its object, in the words of the service, such as: create pull request"},`+
 		`"limit":{"type":"integer","minimum":1,"maximum":%d,"default":%d,"description":"Maximum number of tools to find"},`+
 		`"prefix":{"type":"string","description":"Find only tools whose names begin with this text"}},`+
-		`"required":["query"],"additionalProperties":false}`, MaxQuery, MaxLimit, DefaultLimit)
+		`"required":["query"],"additionalProperties":false}`, maxQuery, maxLimit, defaultLimit)
 }
 
 // newTools returns the entries of the two tools.
@@ -117,7 +117,7 @@ func readQuery(arguments json.RawMessage) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	q := query{limit: DefaultLimit}
+	q := query{limit: defaultLimit}
 	if q.text, err = readText("query", members.Get("query")); err != nil {
 		return query{}, err
 	}
@@ -127,8 +127,8 @@ func readQuery(arguments json.RawMessage) (query, error) {
 		}
 	}
 	if limit := members.Get("limit"); isSet(limit) {
-		if q.limit, err = strconv.Atoi(string(limit)); err != nil || q.limit < 1 || q.limit > MaxLimit {
-			return query{}, fmt.Errorf("limit must be an integer from 1 to %d, not %.40s", MaxLimit, limit)
+		if q.limit, err = strconv.Atoi(string(limit)); err != nil || q.limit < 1 || q.limit > maxLimit {
+			return query{}, fmt.Errorf("limit must be an integer from 1 to %d, not %.40s", maxLimit, limit)
 		}
 	}
 	return q, nil
@@ -141,8 +141,8 @@ func readText(name string, value []byte) (string, error) {
 		return "", fmt.Errorf("%s must be a string", name)
 	}
 	text := jsonscan.Unquote(value)
-	if len(text) > MaxQuery {
-		return "", fmt.Errorf("%s must have at most %d bytes, not %d", name, MaxQuery, len(text))
+	if len(text) > maxQuery {
+		return "", fmt.Errorf("%s must have at most %d bytes, not %d", name, maxQuery, len(text))
 	}
 	return text, nil
 }

@@ -99,12 +99,12 @@ func (s *Servers) Find(ctx context.Context, alias, own string) (name string, pse
 	if e == nil || err != nil {
 		return name, false, isServer
 	}
-	pseudo = IsPseudo(e)
+	pseudo = isPseudo(e)
 	return name, pseudo, e.Origin.Server == alias && e.Origin.Name == own && pseudo != isServer
 }
 
-// IsPseudo reports whether a tool belongs to a pseudo-server: it is not listed.
-func IsPseudo(e *server.Entry) bool { return e.Definition == nil }
+// isPseudo reports whether a tool belongs to a pseudo-server: it is not listed.
+func isPseudo(e *server.Entry) bool { return e.Definition == nil }
 
 // IsAlias reports whether name is valid for a pseudo-server. The names of its tools then differ from the name of any
 // other server's tool.

@@ -13,8 +13,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// MaxText is the length of the longest text, in bytes.
-const MaxText = 8 << 20
+// maxText is the length of the longest text, in bytes.
+const maxText = 8 << 20
 
 var bom = []byte("\uFEFF") // stays before the first line
 
@@ -114,8 +114,8 @@ func newlineOf(text []byte) string {
 
 // Decode returns the values of a text.
 func Decode(text []byte) (map[string]any, error) {
-	if len(text) > MaxText {
-		return nil, fmt.Errorf("the file is longer than %d bytes", MaxText)
+	if len(text) > maxText {
+		return nil, fmt.Errorf("the file is longer than %d bytes", maxText)
 	}
 	values := make(map[string]any)
 	if err := toml.Unmarshal(bytes.TrimPrefix(text, bom), &values); err != nil {

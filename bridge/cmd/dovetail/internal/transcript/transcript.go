@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// MaxFile is the size of the largest file, in bytes.
-	MaxFile = 64 << 20
+	// maxFile is the size of the largest file, in bytes.
+	maxFile = 64 << 20
 	// version is the version of the format.
 	version = 1
 )
@@ -87,8 +87,8 @@ func (r *Recorder) write(value any) {
 	if r.err = encoder.Encode(value); r.err != nil {
 		return
 	}
-	if r.size += b.Len(); r.size > MaxFile {
-		r.err = fmt.Errorf("the transcript ends at %d bytes: later messages are not recorded", MaxFile)
+	if r.size += b.Len(); r.size > maxFile {
+		r.err = fmt.Errorf("the transcript ends at %d bytes: later messages are not recorded", maxFile)
 		return
 	}
 	_, r.err = r.file.Write(b.Bytes())
@@ -134,19 +134,19 @@ type step struct {
 
 // Load reads a file.
 func Load(path string) (*Transcript, error) {
-	text, err := atomicfile.Read(path, MaxFile)
+	text, err := atomicfile.Read(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
-	t, err := Parse(text)
+	t, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return t, nil
 }
 
-// Parse parses the content of a file.
-func Parse(text []byte) (*Transcript, error) {
+// parse parses the content of a file.
+func parse(text []byte) (*Transcript, error) {
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	var head header
 	if json.Unmarshal(first, &head) != nil || head.Format != format {

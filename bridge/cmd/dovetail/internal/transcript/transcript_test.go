@@ -172,7 +172,7 @@ func TestInvalidTranscriptsAreRefused(t *testing.T) {
 		head + `{"from":"client"}`:                     "line 2",
 		head + "\n" + `{"from":"server","message":[]}`: "line 3",
 	} {
-		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -191,14 +191,14 @@ func TestIgnoredPaths(t *testing.T) {
 	}
 }
 
-// Parse returns a transcript or an error, and comparing it with itself finds no difference.
+// parse returns a transcript or an error, and comparing it with itself finds no difference.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"format":"dovetail-transcript","version":1}
 {"ms":0,"from":"client","message":{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"progressToken":1}}}}
 {"ms":1,"from":"server","message":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}}
 {"ms":1,"from":"server","message":{"jsonrpc":"2.0","id":1,"result":{"a":[1,{}],"_meta":{}}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		parsed, err := Parse(text)
+		parsed, err := parse(text)
 		if err != nil {
 			return
 		}
