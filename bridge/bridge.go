@@ -22,16 +22,16 @@ type Bridge struct {
 
 	updating sync.Mutex // held while the set of members changes; taken before mu
 	mu       sync.Mutex // guards the following fields and member.stop
-	running  context.Context
-	changed  func(mcp.Change)
+	runCtx   context.Context
+	onChange func(mcp.Change)
 	group    sync.WaitGroup // of running members
 
-	id        string          // random; see mcp.MetaBridges
-	self      *server.Catalog // has the id and no entries
-	suspended *client.SuspendedCalls
-	members   atomic.Pointer[[]*member]
-	merged    atomic.Pointer[server.Catalog]
-	server    *server.Server // mounts mergedProvider behind the guards and middleware
+	id            string          // random; see mcp.MetaBridges
+	self          *server.Catalog // has the id and no entries
+	suspended     *client.SuspendedCalls
+	members       atomic.Pointer[[]*member]
+	merged        atomic.Pointer[server.Catalog]
+	guardedServer *server.Server // mounts mergedProvider behind the guards and middleware
 }
 
 // A member is one server of a bridge.
@@ -64,14 +64,14 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 		return nil, err
 	}
 	b.members.Store(&members)
-	b.server = server.New(mcp.Implementation{Name: "bridge"}, &server.Options{
+	b.guardedServer = server.New(mcp.Implementation{Name: "bridge"}, &server.Options{
 		Guards: b.opts.Guards, CallMiddleware: b.opts.CallMiddleware, Logger: b.opts.Logger,
 	})
-	return b, b.server.Mount(mergedProvider{b}, nil)
+	return b, b.guardedServer.Mount(mergedProvider{b}, nil)
 }
 
 // Catalog returns what all servers offer now. A server that does not run offers the entries of its last run.
-func (b *Bridge) Catalog() *server.Catalog { return b.server.Catalog() }
+func (b *Bridge) Catalog() *server.Catalog { return b.guardedServer.Catalog() }
 
 // A mergedProvider offers the entries of all members. [Bridge.Run] runs the members.
 type mergedProvider struct{ *Bridge }
@@ -153,7 +153,7 @@ func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)
 	}
 	<-ctx.Done()
 	b.mu.Lock()
-	b.running, b.changed = nil, nil
+	b.runCtx, b.onChange = nil, nil
 	b.mu.Unlock()
 	b.group.Wait()
 	return err
@@ -162,10 +162,10 @@ func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)
 func (b *Bridge) begin(ctx context.Context, changed func(mcp.Change)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.running != nil {
+	if b.runCtx != nil {
 		return errors.New("bridge: the bridge is already running")
 	}
-	b.running, b.changed = ctx, changed
+	b.runCtx, b.onChange = ctx, changed
 	for _, m := range *b.members.Load() {
 		b.startMember(m)
 	}
@@ -176,7 +176,7 @@ func (b *Bridge) begin(ctx context.Context, changed func(mcp.Change)) error {
 func (b *Bridge) startMembers(members []*member) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.running == nil {
+	if b.runCtx == nil {
 		return false
 	}
 	for _, m := range members {
@@ -187,7 +187,7 @@ func (b *Bridge) startMembers(members []*member) bool {
 
 // startMember requires b.mu. A member that already runs is left alone.
 func (b *Bridge) startMember(m *member) {
-	ctx, cancel := context.WithCancel(b.running)
+	ctx, cancel := context.WithCancel(b.runCtx)
 	if !m.pool.start(ctx) {
 		cancel()
 		return
@@ -210,7 +210,7 @@ func (b *Bridge) startMember(m *member) {
 
 func (b *Bridge) notify(change mcp.Change) {
 	b.mu.Lock()
-	changed := b.changed
+	changed := b.onChange
 	b.mu.Unlock()
 	if changed != nil {
 		changed(change)

@@ -63,7 +63,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		opts.Resolve = nil
 		refused = append(u.missing(l), refused...)
 	}
-	refused = firstErrors(append(refused, l.refused...), l.more)
+	refused = firstErrors(append(refused, l.refused...), l.moreRefused)
 	c := server.NewCatalog(entries, opts).Map(func(e *server.Entry) *server.Entry {
 		if !u.selects(e.Kind, e.Origin.Name) {
 			return nil
@@ -105,7 +105,7 @@ func (u *Upstream) nameAs(kind mcp.Kind, name string) string {
 	if kind == mcp.KindEvent {
 		return u.eventName(name)
 	}
-	return u.name(name)
+	return u.offeredName(name)
 }
 
 // entry returns the entry to offer for a listed entry.

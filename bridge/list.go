@@ -19,14 +19,14 @@ import (
 
 // A list is one list of a server, as read at one time.
 type list struct {
-	entries  []listed
-	refused  []error       // of entries that are not valid or exceed a limit, at most maxNotOffered
-	more     int           // how many more were refused
-	warnings []error       // about the list as a whole
-	size     int           // bytes of the definitions
-	bridges  []string      // that the server is connected to, directly or through others
-	ttl      time.Duration // ttlMs of the list, 0 if there is none
-	err      error         // why the list, or its last pages, could not be read
+	entries     []listed
+	refused     []error       // of entries that are not valid or exceed a limit, at most maxNotOffered
+	moreRefused int           // how many more were refused
+	warnings    []error       // about the list as a whole
+	size        int           // bytes of the definitions
+	bridges     []string      // that the server is connected to, directly or through others
+	ttl         time.Duration // ttlMs of the list, 0 if there is none
+	err         error         // why the list, or its last pages, could not be read
 }
 
 // listMethods are the lists of a server, in the order in which they use [client.Limits].CatalogBytes.
@@ -41,10 +41,10 @@ var listMethods = [...]listMethod{
 
 // A listMethod says how entries of a kind are listed.
 type listMethod struct {
-	kind   mcp.Kind
-	method string
-	member string // of the result, which has the entries
-	name   string // member of an entry that identifies it
+	kind         mcp.Kind
+	method       string
+	resultMember string // of the result, which has the entries
+	nameMember   string // member of an entry that identifies it
 }
 
 // isDeclared reports whether the server has the list.
@@ -105,14 +105,14 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 		}
 		l.addTTL(result.Get("ttlMs"))
 		l.addBridges(mcp.Meta(result.Get("_meta")))
-		end := cursors.Add(cursor, result.Get(m.member))
+		end := cursors.Add(cursor, result.Get(m.resultMember))
 		if end != "" {
 			l.warnings = append(l.warnings, fmt.Errorf("%s: %s", m.method, end))
 		}
 		if end == paging.RepeatedPage {
 			return nil
 		}
-		entries, invalid, err := appendEntries(nil, m, result.Get(m.member))
+		entries, invalid, err := appendEntries(nil, m, result.Get(m.resultMember))
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 func (l *list) refuse(reasons ...error) {
 	kept := min(len(reasons), maxNotOffered-len(l.refused))
 	l.refused = append(l.refused, reasons[:kept]...)
-	l.more += len(reasons) - kept
+	l.moreRefused += len(reasons) - kept
 }
 
 // add adds copies of the entries of a page, which share the memory of the page. It leaves out
@@ -230,9 +230,9 @@ func appendEntries(entries []listed, m *listMethod, page json.RawMessage) (all [
 			invalid = append(invalid, fmt.Errorf("%s: the entry %d of a page: %w", m.method, i, err))
 			continue
 		}
-		named := object.Get(m.name)
+		named := object.Get(m.nameMember)
 		if jsonscan.KindOf(named) != jsonscan.String || len(named) == len(`""`) {
-			invalid = append(invalid, fmt.Errorf("%s: the entry %d of a page has no %s", m.method, i, m.name))
+			invalid = append(invalid, fmt.Errorf("%s: the entry %d of a page has no %s", m.method, i, m.nameMember))
 			continue
 		}
 		entries = append(entries, listed{m.kind, jsonscan.Unquote(named), entry})

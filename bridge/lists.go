@@ -37,18 +37,18 @@ const (
 
 // lists are the lists of a server that are offered.
 type lists struct {
-	entries    []listed
-	refused    []error     // of entries that are not valid or exceed a limit
-	more       int         // how many more were refused
-	bridges    []string    // that the server is connected to, directly or through others
-	completes  bool        // the server has completions
-	tasks      taskSupport // of the server
-	incomplete bool        // the list of tools has not been read in this run
+	entries     []listed
+	refused     []error     // of entries that are not valid or exceed a limit
+	moreRefused int         // how many more were refused
+	bridges     []string    // that the server is connected to, directly or through others
+	completes   bool        // the server has completions
+	tasks       taskSupport // of the server
+	incomplete  bool        // the list of tools has not been read in this run
 }
 
 // isSame reports whether two readings have the same entries.
 func (l *lists) isSame(other *lists) bool {
-	return other != nil && l.incomplete == other.incomplete && l.more == other.more && l.completes == other.completes && l.tasks == other.tasks && slices.Equal(l.bridges, other.bridges) &&
+	return other != nil && l.incomplete == other.incomplete && l.moreRefused == other.moreRefused && l.completes == other.completes && l.tasks == other.tasks && slices.Equal(l.bridges, other.bridges) &&
 		slices.EqualFunc(l.refused, other.refused, func(a, b error) bool { return a.Error() == b.Error() }) && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
 		return a.kind == b.kind && a.name == b.name && bytes.Equal(a.definition, b.definition)
 	})
@@ -64,7 +64,7 @@ func (u *Upstream) useCached(c, empty *server.Catalog) {
 			cached.entries, cached.size = append(cached.entries, entry), cached.size+len(entry.definition)
 			l.completes = l.completes || e.Complete != nil
 		}
-		l.entries, u.read[i] = append(l.entries, cached.entries...), cached
+		l.entries, u.offeredLists[i] = append(l.entries, cached.entries...), cached
 	}
 	u.catalog.Store(u.catalogOf(l, empty))
 }
@@ -206,12 +206,12 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 	var errs, warnings []error
 	room, declared := u.opts.Limits.CatalogBytes, 0
 	for i, now := range read {
-		old := u.read[i]
+		old := u.offeredLists[i]
 		if now == nil {
 			now = cmp.Or(old, new(list))
 		} else {
 			now = now.orOld(old, room, &u.opts.Limits)
-			u.read[i] = now
+			u.offeredLists[i] = now
 		}
 		if listMethods[i].isDeclared(session.Capabilities()) {
 			declared++
@@ -221,7 +221,7 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 		}
 		room -= now.size
 		l.entries, l.refused, l.bridges = append(l.entries, now.entries...), append(l.refused, now.refused...), appendBridges(l.bridges, now.bridges)
-		l.more += now.more
+		l.moreRefused += now.moreRefused
 		warnings = append(warnings, now.warnings...)
 	}
 	err := errors.Join(errs...)

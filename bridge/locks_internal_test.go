@@ -190,7 +190,7 @@ func TestUsersOfSessionConcurrently(t *testing.T) {
 	for range n {
 		s.retain(bounded)
 	}
-	changed := s.changed
+	changed := s.statusChanged
 	retained := func(int) { s.retain(bounded) }
 	racetest.Together(n,
 		retained,
@@ -284,7 +284,7 @@ func TestNotificationsAreQueuedConcurrently(t *testing.T) {
 // newTestLink returns a link of a relay to a server that cannot be reached.
 func newTestLink(t *testing.T) *relayLink {
 	t.Helper()
-	l := &relayLink{relay: Relay(noServer{}, nil), link: transport.Link{Input: t.Context()}}
+	l := &relayLink{relayer: Relay(noServer{}, nil), link: transport.Link{Input: t.Context()}}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	return l
 }

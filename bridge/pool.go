@@ -31,10 +31,10 @@ type pool struct {
 	started   chan struct{} // closed when the pool runs for the first time
 	isLegacy  atomic.Bool   // the last session was of the legacy era, so the next one is not asked for its versions
 
-	mu       sync.Mutex
-	ctx      context.Context // nil unless the pool runs
-	sessions map[sessionKey]*managedSession
-	running  sync.WaitGroup // of sessions
+	mu         sync.Mutex
+	ctx        context.Context // nil unless the pool runs
+	sessions   map[sessionKey]*managedSession
+	goroutines sync.WaitGroup // of sessions
 }
 
 // A sessionKey says which calls use a session. Client capabilities are part of it, since a
@@ -72,7 +72,7 @@ func (p *pool) run(ctx context.Context) {
 	p.mu.Lock()
 	p.ctx = nil
 	p.mu.Unlock()
-	p.running.Wait()
+	p.goroutines.Wait()
 }
 
 func (p *pool) connect(ctx context.Context, principal string, opts client.Options) (*client.Session, error) {
@@ -245,7 +245,7 @@ func (p *pool) lookupOrStart(key sessionKey, capabilities clientCapabilities) (*
 	}
 	s.monitor = func(ctx context.Context, session *client.Session) error { return p.ping(ctx, s, session) }
 	p.sessions[key] = s
-	p.running.Go(func() {
+	p.goroutines.Go(func() {
 		defer cancel()
 		s.run(ctx)
 		p.mu.Lock()

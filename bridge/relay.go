@@ -71,7 +71,7 @@ type Relayer struct {
 
 // Bind returns the handler of one link.
 func (r *Relayer) Bind(link transport.Link) jsonrpc.Handler {
-	l := &relayLink{relay: r, link: link}
+	l := &relayLink{relayer: r, link: link}
 	l.ctx, l.cancel = context.WithCancel(r.ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func (r *Relayer) Close() error {
 
 // A relayLink is one link of a relay to its clients.
 type relayLink struct {
-	relay *Relayer
-	link  transport.Link
+	relayer *Relayer
+	link    transport.Link
 
 	ctx      context.Context // ends after the link and its calls
 	cancel   context.CancelFunc
@@ -120,7 +120,7 @@ func (l *relayLink) run() {
 	select {
 	case <-l.link.Input.Done():
 		l.drain()
-	case <-l.relay.ctx.Done():
+	case <-l.relayer.ctx.Done():
 	}
 	l.close()
 }
@@ -326,7 +326,7 @@ type notificationQueue struct {
 	waiting []queuedNotification
 	count   int           // of waiting, without markers
 	bytes   int           // of their params
-	running chan struct{} // closed when the goroutine ends; nil while there is none
+	done    chan struct{} // closed when the goroutine ends; nil while there is none
 	closed  bool
 }
 
@@ -346,16 +346,16 @@ func (q *notificationQueue) add(note queuedNotification) {
 		q.bytes -= len(q.waiting[oldest].params)
 		q.waiting = slices.Delete(q.waiting, oldest, oldest+1)
 	}
-	if q.running == nil {
-		q.running = make(chan struct{})
-		go q.run(q.running)
+	if q.done == nil {
+		q.done = make(chan struct{})
+		go q.run(q.done)
 	}
 }
 
 // flush waits until all queued notifications have been sent, or ctx has ended.
 func (q *notificationQueue) flush(ctx context.Context) {
 	q.mu.Lock()
-	if q.running == nil {
+	if q.done == nil {
 		q.mu.Unlock()
 		return
 	}
@@ -372,15 +372,15 @@ func (q *notificationQueue) flush(ctx context.Context) {
 func (q *notificationQueue) close() {
 	q.mu.Lock()
 	q.closed = true
-	running := q.running
+	done := q.done
 	q.mu.Unlock()
-	if running != nil {
-		<-running
+	if done != nil {
+		<-done
 	}
 }
 
-func (q *notificationQueue) run(running chan struct{}) {
-	defer close(running)
+func (q *notificationQueue) run(done chan struct{}) {
+	defer close(done)
 	for {
 		note, ok := q.next()
 		switch {
@@ -399,7 +399,7 @@ func (q *notificationQueue) next() (queuedNotification, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
-		q.waiting, q.running = nil, nil
+		q.waiting, q.done = nil, nil
 		return queuedNotification{}, false
 	}
 	note := q.waiting[0]

@@ -33,8 +33,8 @@ type relayServer struct {
 
 // run connects, and closes the connection when the link ends.
 func (s *relayServer) run() {
-	ctx, cancel := context.WithTimeout(s.link.ctx, s.link.relay.opts.ConnectTimeout)
-	s.conn, s.err = s.link.relay.dialer.Dial(ctx, s)
+	ctx, cancel := context.WithTimeout(s.link.ctx, s.link.relayer.opts.ConnectTimeout)
+	s.conn, s.err = s.link.relayer.dialer.Dial(ctx, s)
 	cancel()
 	close(s.ready)
 	if s.err != nil {
@@ -121,7 +121,7 @@ func (s *relayServer) oldest() *relayCall {
 	var found *relayCall
 	for _, c := range s.calls {
 		switch {
-		case c.stop != nil: // a subscription
+		case c.stopAfterFunc != nil: // a subscription
 		case found == nil:
 			found = c
 		case s.link.link.Shared:
@@ -188,7 +188,7 @@ func (s *relayServer) cancelled(from jsonrpc.Peer, note *jsonrpc.Request) {
 	if err != nil {
 		return
 	}
-	if c := s.find(func(c *relayCall) bool { return c.id == id && c.stop != nil }); c != nil {
+	if c := s.find(func(c *relayCall) bool { return c.id == id && c.stopAfterFunc != nil }); c != nil {
 		c.notify(note)
 		return
 	}
@@ -234,20 +234,20 @@ type relayCall struct {
 	cancel  context.CancelCauseFunc
 	release func() // of ctx
 
-	token string             // in progress notifications of the server, "" for none
-	sent  json.RawMessage    // the params for the server
-	id    jsonrpc.ID         // of the call at the server; guarded by server.mu
-	stop  func() bool        // not nil for a subscription; guarded by server.mu
-	own   *notificationQueue // nil unless the link is shared
+	token         string             // in progress notifications of the server, "" for none
+	serverParams  json.RawMessage    // the params for the server
+	id            jsonrpc.ID         // of the call at the server; guarded by server.mu
+	stopAfterFunc func() bool        // not nil for a subscription; guarded by server.mu
+	notifications *notificationQueue // nil unless the link is shared
 }
 
 func newRelayCall(ctx context.Context, s *relayServer, from jsonrpc.Peer, req *jsonrpc.Request) (*relayCall, error) {
 	c := &relayCall{
-		server: s, from: from, req: req, sent: req.Params,
+		server: s, from: from, req: req, serverParams: req.Params,
 		token: tokenText(req.Member("_meta", mcp.MetaProgressToken)),
 	}
 	if s.link.link.Shared {
-		c.own = new(notificationQueue)
+		c.notifications = new(notificationQueue)
 		if err := c.replaceToken(); err != nil {
 			return nil, err
 		}
@@ -261,8 +261,8 @@ func newRelayCall(ctx context.Context, s *relayServer, from jsonrpc.Peer, req *j
 func (c *relayCall) setSubscription() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	if c.stop == nil {
-		c.stop = context.AfterFunc(c.server.link.link.Input, func() { c.cancel(jsonrpc.ErrClosed) })
+	if c.stopAfterFunc == nil {
+		c.stopAfterFunc = context.AfterFunc(c.server.link.link.Input, func() { c.cancel(jsonrpc.ErrClosed) })
 	}
 }
 
@@ -270,10 +270,10 @@ func (c *relayCall) setSubscription() {
 func (c *relayCall) finish() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	if c.stop != nil {
-		c.stop()
+	if c.stopAfterFunc != nil {
+		c.stopAfterFunc()
 	}
-	c.stop = func() bool { return false }
+	c.stopAfterFunc = func() bool { return false }
 	c.release()
 	c.cancel(nil)
 }
@@ -286,7 +286,7 @@ func (c *relayCall) replaceToken() error {
 	token := c.server.newToken()
 	c.token = string(token)
 	var err error
-	c.sent, err = spliceMeta(c.req.Params, c.req.Member("_meta"), mcp.MetaProgressToken, token)
+	c.serverParams, err = spliceMeta(c.req.Params, c.req.Member("_meta"), mcp.MetaProgressToken, token)
 	return err
 }
 
@@ -308,7 +308,7 @@ func spliceMeta(object, meta json.RawMessage, name string, value []byte) (json.R
 }
 
 func (c *relayCall) params() jsonrpc.Appender {
-	if c.sent == nil {
+	if c.serverParams == nil {
 		return nil
 	}
 	return relayedParams{c}
@@ -326,13 +326,13 @@ func (p relayedParams) ReceiveID(id jsonrpc.ID) {
 
 // AppendJSON appends the params.
 func (p relayedParams) AppendJSON(dst []byte) ([]byte, error) {
-	return append(dst, p.call.sent...), nil
+	return append(dst, p.call.serverParams...), nil
 }
 
 // queue returns the queue of notifications to the client.
 func (c *relayCall) queue() *notificationQueue {
-	if c.own != nil {
-		return c.own
+	if c.notifications != nil {
+		return c.notifications
 	}
 	return &c.server.link.toClient
 }
@@ -354,7 +354,7 @@ func (c *relayCall) translate(note *jsonrpc.Request) (json.RawMessage, error) {
 	case c.hasID(id):
 		c.setSubscription()
 		return spliceMeta(note.Params, note.Member("_meta"), mcp.MetaSubscriptionID, c.req.ID.AppendJSON(nil))
-	case c.own != nil && note.Method == mcp.NotificationProgress && string(note.Member(mcp.MetaProgressToken)) == c.token:
+	case c.notifications != nil && note.Method == mcp.NotificationProgress && string(note.Member(mcp.MetaProgressToken)) == c.token:
 		return jsonscan.Splice(nil, note.Params, jsonscan.Edit{Name: mcp.MetaProgressToken, Value: c.req.Member("_meta", mcp.MetaProgressToken)})
 	}
 	return note.Params, nil
@@ -381,8 +381,8 @@ func (c *relayCall) result(resp *jsonrpc.Response) (json.RawMessage, error) {
 
 // flush waits until the client has received earlier notifications.
 func (c *relayCall) flush() {
-	if c.own != nil {
-		c.own.close()
+	if c.notifications != nil {
+		c.notifications.close()
 		return
 	}
 	c.server.link.toClient.flush(c.ctx)

@@ -61,24 +61,24 @@ type managedSession struct {
 	stop         context.CancelFunc                                 // nil for the session for lists
 	logger       *slog.Logger
 
-	mu          sync.Mutex
-	status      Status
-	since       time.Time
-	session     *client.Session // set while status is Ready
-	err         error           // why the status is Failed
-	failedSince time.Time       // zero unless the session should be open and is not
-	restarts    int
-	users       int           // those that use the session or wait for it
-	deadlines   int           // users with a deadline of their own
-	lastUsed    time.Time     // may be in the future; see release
-	lastReply   time.Time     // of the server
-	changed     chan struct{} // closed when status changes
-	requested   chan struct{} // receives one value when the session should be opened
+	mu            sync.Mutex
+	status        Status
+	since         time.Time
+	session       *client.Session // set while status is Ready
+	err           error           // why the status is Failed
+	failedSince   time.Time       // zero unless the session should be open and is not
+	restarts      int
+	users         int           // those that use the session or wait for it
+	deadlines     int           // users with a deadline of their own
+	lastUsed      time.Time     // may be in the future; see release
+	lastReply     time.Time     // of the server
+	statusChanged chan struct{} // closed when status changes
+	requested     chan struct{} // receives one value when the session should be opened
 }
 
 func newSession(s *managedSession) *managedSession {
 	s.status, s.since, s.lastUsed = Idle, time.Now(), time.Now()
-	s.changed, s.requested = make(chan struct{}), make(chan struct{}, 1)
+	s.statusChanged, s.requested = make(chan struct{}), make(chan struct{}, 1)
 	return s
 }
 
@@ -134,7 +134,7 @@ func (s *managedSession) release(ctx context.Context, suspended bool) {
 func (s *managedSession) waitOpen(ctx context.Context) (*client.Session, error) {
 	for {
 		s.mu.Lock()
-		status, session, reason, failedSince, changed := s.status, s.session, s.err, s.failedSince, s.changed
+		status, session, reason, failedSince, changed := s.status, s.session, s.err, s.failedSince, s.statusChanged
 		s.mu.Unlock()
 		switch status {
 		case Ready:
@@ -207,7 +207,7 @@ func (s *managedSession) is(status Status) bool {
 func (s *managedSession) state() (Status, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status, s.changed, s.err
+	return s.status, s.statusChanged, s.err
 }
 
 func (s *managedSession) setState(status Status, session *client.Session, err error) {
@@ -231,8 +231,8 @@ func (s *managedSession) setStateLocked(status Status, session *client.Session, 
 	case Stopped:
 		s.logger.Info("the server was stopped")
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	close(s.statusChanged)
+	s.statusChanged = make(chan struct{})
 }
 
 // run manages the session until ctx ends. If maxAttempts is set, run also returns after that

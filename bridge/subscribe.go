@@ -25,8 +25,8 @@ const subscribeTimeout = 10 * time.Second
 // subscriptions counts the subscribers of each resource of a server. Each resource with
 // subscribers keeps the session for lists open.
 type subscriptions struct {
-	main    *managedSession
-	changed chan struct{} // receives one value when resources changes
+	main             *managedSession
+	resourcesChanged chan struct{} // receives one value when resources changes
 
 	mu        sync.Mutex
 	resources map[string]*subscribedResource
@@ -39,7 +39,7 @@ type subscribedResource struct {
 }
 
 func newSubscriptions(main *managedSession) *subscriptions {
-	return &subscriptions{main: main, changed: make(chan struct{}, 1), resources: make(map[string]*subscribedResource)}
+	return &subscriptions{main: main, resourcesChanged: make(chan struct{}, 1), resources: make(map[string]*subscribedResource)}
 }
 
 // add adds a subscriber of a resource.
@@ -53,7 +53,7 @@ func (s *subscriptions) add(uri string) (r *subscribedResource, remove func(), e
 		}
 		r = &subscribedResource{answered: make(chan struct{})}
 		s.resources[uri] = r
-		signal(s.changed)
+		signal(s.resourcesChanged)
 		s.main.retain(context.Background())
 		s.main.requestOpen()
 	}
@@ -66,7 +66,7 @@ func (s *subscriptions) remove(uri string, r *subscribedResource) {
 	defer s.mu.Unlock()
 	if r.subscribers--; r.subscribers == 0 {
 		delete(s.resources, uri)
-		signal(s.changed)
+		signal(s.resourcesChanged)
 		s.main.release(context.Background(), false)
 	}
 }
@@ -112,16 +112,16 @@ func (u *Upstream) subscribe(ctx context.Context, uri string) (unsubscribe func(
 // resources of a server, during one session.
 type listener struct {
 	*Upstream
-	session *client.Session
-	sub     *client.Subscription         // nil while there is none
-	missed  bool                         // changes may have been missed
-	refused map[*subscribedResource]bool // by the server, in this session
-	pause   backoff.Backoff
+	session          *client.Session
+	sub              *client.Subscription         // nil while there is none
+	missed           bool                         // changes may have been missed
+	refusedResources map[*subscribedResource]bool // by the server, in this session
+	pause            backoff.Backoff
 }
 
 // listen subscribes until ctx ends. It calls attempted after each attempt.
 func (u *Upstream) listen(ctx context.Context, session *client.Session, attempted func()) {
-	l := &listener{Upstream: u, session: session, missed: true, refused: make(map[*subscribedResource]bool)}
+	l := &listener{Upstream: u, session: session, missed: true, refusedResources: make(map[*subscribedResource]bool)}
 	defer func() { l.replace(nil) }()
 	for ctx.Err() == nil {
 		err := l.update(ctx, u.subs.all())
@@ -135,7 +135,7 @@ func (u *Upstream) listen(ctx context.Context, session *client.Session, attempte
 		}
 		opened := time.Now()
 		select {
-		case <-u.subs.changed:
+		case <-u.subs.resourcesChanged:
 		case <-retry:
 		case <-ended:
 			l.replace(nil)
@@ -201,7 +201,7 @@ func (l *listener) findRefused(ctx context.Context, all map[string]*subscribedRe
 			continue
 		}
 		if refusal := refusalOf(err); refusal != nil {
-			l.refused[all[uri]], found = true, true
+			l.refusedResources[all[uri]], found = true, true
 			all[uri].setAnswer(refusal)
 		}
 	}
@@ -210,7 +210,7 @@ func (l *listener) findRefused(ctx context.Context, all map[string]*subscribedRe
 
 // accepted returns the sorted URIs of the resources that the server has not refused.
 func (l *listener) accepted(all map[string]*subscribedResource) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(uri string) bool { return l.refused[all[uri]] })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(uri string) bool { return l.refusedResources[all[uri]] })
 }
 
 func (l *listener) open(ctx context.Context, uris ...string) (*client.Subscription, error) {

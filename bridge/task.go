@@ -77,12 +77,12 @@ type forwardedTask struct {
 	// Answered are the keys of the questions whose answers were sent.
 	Answered []string `json:"answered,omitempty"`
 
-	upstream *Upstream
-	call     *mcp.Call
-	message  string    // the last status message
-	sent     []string  // the keys of the answers that are sent
-	reached  time.Time // when the server has answered last
-	ended    bool      // the task of the server
+	upstream    *Upstream
+	call        *mcp.Call
+	message     string    // the last status message
+	sentAnswers []string  // the keys of the answers that are sent
+	reached     time.Time // when the server has answered last
+	ended       bool      // the task of the server
 }
 
 func (f *forwardedTask) key() string { return "task of " + f.upstream.alias }
@@ -180,7 +180,7 @@ func (f *forwardedTask) request(ctx context.Context, method string, params mcp.R
 	}
 	f.reached = time.Now()
 	if method == mcp.MethodTasksUpdate {
-		f.Answered = append(f.Answered, f.sent...)
+		f.Answered = append(f.Answered, f.sentAnswers...)
 		if err := f.store(); err != nil {
 			return nil, err
 		}
@@ -232,7 +232,7 @@ func (f *forwardedTask) answer(_ context.Context, questions map[string]mcp.Input
 	if len(answers) == 0 {
 		return nil, asks
 	}
-	f.sent = slices.Collect(maps.Keys(answers))
+	f.sentAnswers = slices.Collect(maps.Keys(answers))
 	encoded, err := json.Marshal(answers)
 	return encoded, cmp.Or(err, asks)
 }

@@ -63,7 +63,7 @@ func (b *Bridge) serve(ctx context.Context, method string, params json.RawMessag
 		return nil, nil, err
 	}
 	made := mcp.NewCall(request, &mcp.Caller{Principal: transport.Principal(ctx)}, nil)
-	reply, err := b.server.Serve(ctx, &made)
+	reply, err := b.guardedServer.Serve(ctx, &made)
 	if err != nil {
 		return nil, &made, err
 	}
@@ -125,7 +125,7 @@ func (b *Bridge) isUnknown(ctx context.Context, call *mcp.Call, err error) bool 
 	if call.Target() == nil {
 		return true
 	}
-	e := b.server.Catalog().Lookup(mcp.KindTool, call.Target().Name)
+	e := b.guardedServer.Catalog().Lookup(mcp.KindTool, call.Target().Name)
 	return e == nil || e.Visible != nil && !e.Visible(ctx, call.Caller)
 }
 

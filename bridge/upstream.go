@@ -22,10 +22,10 @@ import (
 // An Upstream offers the entries of one other server as a [server.Provider]. Make one with
 // [Proxy]. Its methods may be called concurrently.
 type Upstream struct {
-	alias  string // "" for a proxy
-	bridge string // random id of the bridge, or of the proxy
-	opts   ProxyOptions
-	name   func(string) string // returns the offered name of a tool or prompt
+	alias       string // "" for a proxy
+	bridge      string // random id of the bridge, or of the proxy
+	opts        ProxyOptions
+	offeredName func(string) string // returns the offered name of a tool or prompt
 	// eventName returns the offered name of an event.
 	eventName func(string) string
 	prefix    string // of the offered names
@@ -41,14 +41,14 @@ type Upstream struct {
 	// listsDirectories is set if the server declares that it answers resources/directory/read.
 	listsDirectories atomic.Bool
 	// The following fields are used by refresh only.
-	lists    *lists                  // of catalog
-	read     [len(listMethods)]*list // that are offered; nil before the first reading
-	warnings []error                 // of the last reading
-	failures int                     // readings with an error, in a row
+	lists        *lists                  // of catalog
+	offeredLists [len(listMethods)]*list // that are offered; nil before the first reading
+	warnings     []error                 // of the last reading
+	failures     int                     // readings with an error, in a row
 
 	mu        sync.Mutex
 	listError error // of the last attempt to read the lists
-	changed   func(mcp.Change)
+	onChange  func(mcp.Change)
 }
 
 var _ server.Provider = (*Upstream)(nil)
@@ -70,7 +70,7 @@ func Proxy(dialer transport.Dialer, opts *ProxyOptions) *Upstream {
 
 func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts ProxyOptions, suspended *client.SuspendedCalls, name func(string) string) *Upstream {
 	u := &Upstream{
-		alias: alias, bridge: bridge, prefix: prefix, opts: opts.withDefaults(), name: name, eventName: name,
+		alias: alias, bridge: bridge, prefix: prefix, opts: opts.withDefaults(), offeredName: name, eventName: name,
 		stale: make(chan struct{}, 1), loaded: make(chan struct{}), loadFailed: make(chan struct{}),
 	}
 	if alias != "" {
@@ -171,14 +171,14 @@ func (u *Upstream) Run(ctx context.Context, ready func(), changed func(mcp.Chang
 // run runs the pool, which must have been started with ctx.
 func (u *Upstream) run(ctx context.Context, changed func(mcp.Change)) {
 	u.mu.Lock()
-	u.changed = changed
+	u.onChange = changed
 	u.mu.Unlock()
 	u.pool.run(ctx)
 }
 
 func (u *Upstream) notify(change mcp.Change) {
 	u.mu.Lock()
-	changed := u.changed
+	changed := u.onChange
 	u.mu.Unlock()
 	if changed != nil {
 		changed(change)

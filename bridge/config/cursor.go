@@ -145,21 +145,21 @@ func isWord(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
 }
 
-// A field is a known member of an object and the function that reads it.
-type field struct {
+// A memberReader reads a known member of an object.
+type memberReader struct {
 	name string
 	read func(cursor)
 }
 
-// into returns a field that is stored in a variable.
-func into[T any](name string, to *T, read func(cursor) T) field {
-	return field{name, func(c cursor) { *to = read(c) }}
+// into returns a memberReader that stores the value in a variable.
+func into[T any](name string, to *T, read func(cursor) T) memberReader {
+	return memberReader{name, func(c cursor) { *to = read(c) }}
 }
 
 // object reads an object. It calls unknown for members that are not fields.
-func (c cursor) object(expected string, unknown func(member), fields ...field) {
+func (c cursor) object(expected string, unknown func(member), fields ...memberReader) {
 	for m := range c.members(expected) {
-		if i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.name }); i >= 0 {
+		if i := slices.IndexFunc(fields, func(f memberReader) bool { return f.name == m.name }); i >= 0 {
 			fields[i].read(m.cursor)
 		} else {
 			unknown(m)
@@ -168,7 +168,7 @@ func (c cursor) object(expected string, unknown func(member), fields ...field) {
 }
 
 // strict reads an object in which unknown members are errors.
-func (c cursor) strict(expected string, fields ...field) {
+func (c cursor) strict(expected string, fields ...memberReader) {
 	c.object(expected, func(m member) {
 		names := make([]string, len(fields))
 		for i, f := range fields {

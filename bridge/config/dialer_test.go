@@ -282,7 +282,7 @@ func TestNamedToolsAreExpected(t *testing.T) {
 }
 
 func TestUnsetAsText(t *testing.T) {
-	for unset, want := range map[config.Unset]string{config.UnsetFails: "fails", config.UnsetEmpty: "empty", config.UnsetLiteral: "literal", 9: "Unset(9)"} {
+	for unset, want := range map[config.UnsetMode]string{config.UnsetFails: "fails", config.UnsetEmpty: "empty", config.UnsetLiteral: "literal", 9: "UnsetMode(9)"} {
 		if got := unset.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -34,18 +34,18 @@ func (s *Server) Expand(ctx context.Context, e *Expander) (*Resolved, error) {
 	if err := errors.Join(x.errs...); err != nil {
 		return nil, err
 	}
-	r.Unset = x.unset
+	r.UnsetVariables = x.unsetVariables
 	return r, nil
 }
 
 // An expansion is the expansion of one server.
 type expansion struct {
-	ctx      context.Context
-	expander *Expander
-	server   *Server
-	left     int // bytes that the other texts may still have
-	unset    []string
-	errs     []error
+	ctx            context.Context
+	expander       *Expander
+	server         *Server
+	left           int // bytes that the other texts may still have
+	unsetVariables []string
+	errs           []error
 }
 
 func (x *expansion) fail(field, message string, cause error) {
@@ -129,7 +129,7 @@ func (x *expansion) value(field string, v variable) (text string, ok bool) {
 		x.fail(field, v.String()+" has no value and no default", nil)
 		return "", true
 	}
-	x.unset = append(x.unset, field+": "+v.String())
+	x.unsetVariables = append(x.unsetVariables, field+": "+v.String())
 	return "", false
 }
 

@@ -109,7 +109,7 @@ func TestVariablesAreReplacedOnce(t *testing.T) {
 }
 
 func TestVariablesWithoutAValue(t *testing.T) {
-	e := func(unset config.Unset) *config.Expander {
+	e := func(unset config.UnsetMode) *config.Expander {
 		return &config.Expander{LookupEnv: lookup(nil), Unset: unset}
 	}
 	_, err := one(t, `{"command":"${NO}","args":["${NO:-x}","a${NO}b"],
@@ -125,7 +125,7 @@ func TestVariablesWithoutAValue(t *testing.T) {
 	}
 
 	const plain = `{"command":"x${NO}","args":["a${NO}b"],"env":{"T":"${env:NO}"}}`
-	for unset, want := range map[config.Unset][3]string{
+	for unset, want := range map[config.UnsetMode][3]string{
 		config.UnsetEmpty:   {"x", "ab", ""},
 		config.UnsetLiteral: {"x${NO}", "a${NO}b", "${env:NO}"},
 	} {
@@ -136,7 +136,7 @@ func TestVariablesWithoutAValue(t *testing.T) {
 		if got := [3]string{r.Command.Reveal(), r.Args[0].Reveal(), r.Env["T"].Reveal()}; got != want {
 			t.Errorf("%d: got %q, want %q", unset, got, want)
 		}
-		if diff := cmp.Diff([]string{"command: ${NO}", "args[0]: ${NO}", "env.T: ${env:NO}"}, r.Unset); diff != "" {
+		if diff := cmp.Diff([]string{"command: ${NO}", "args[0]: ${NO}", "env.T: ${env:NO}"}, r.UnsetVariables); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -31,27 +31,27 @@ type Expander struct {
 	// NoExpand replaces no variables, and makes envFile, passEnv and inheritEnv errors. It
 	// is for servers that are not configured by the user of this machine.
 	NoExpand bool
-	// Unset decides about variables without a value and without a default.
-	Unset Unset
+	// Unset says how a variable without a value and without a default is replaced. Default [UnsetFails].
+	Unset UnsetMode
 
 	mu      sync.Mutex
-	answers map[string]*answer // by the ids of inputs
+	answers map[string]*cachedAnswer // by the ids of inputs
 }
 
-// Unset decides about variables without a value.
-type Unset int
+// UnsetMode says how a variable without a value and without a default is replaced.
+type UnsetMode int
 
 const (
-	// UnsetFails makes them errors.
-	UnsetFails Unset = iota
-	// UnsetEmpty replaces them by the empty text.
+	// UnsetFails makes such a variable an error.
+	UnsetFails UnsetMode = iota
+	// UnsetEmpty replaces the variable by the empty text.
 	UnsetEmpty
-	// UnsetLiteral does not replace them. A header may then be sent as ${TOKEN}.
+	// UnsetLiteral does not replace the variable. A header may then be sent as ${TOKEN}.
 	UnsetLiteral
 )
 
 // String returns "fails", "empty" or "literal".
-func (u Unset) String() string {
+func (u UnsetMode) String() string {
 	switch u {
 	case UnsetFails:
 		return "fails"
@@ -60,7 +60,7 @@ func (u Unset) String() string {
 	case UnsetLiteral:
 		return "literal"
 	}
-	return fmt.Sprintf("Unset(%d)", int(u))
+	return fmt.Sprintf("UnsetMode(%d)", int(u))
 }
 
 // PromptEnv is a function for [Expander.Prompt] of programs without a user. It returns the
@@ -197,8 +197,8 @@ func (x *expansion) workspace() string {
 	return folder
 }
 
-// An answer is the user's answer to an input.
-type answer struct {
+// A cachedAnswer is the answer of the user to an input.
+type cachedAnswer struct {
 	lock     chan struct{} // a mutex with cancellation; guards the other fields
 	text     string
 	answered bool
@@ -206,7 +206,7 @@ type answer struct {
 
 // input returns the answer to an input. It asks unless the answer is known.
 func (e *Expander) input(ctx context.Context, input *Input) (string, error) {
-	a := e.answer(input.ID)
+	a := e.cachedAnswer(input.ID)
 	select {
 	case a.lock <- struct{}{}:
 		defer func() { <-a.lock }()
@@ -224,14 +224,14 @@ func (e *Expander) input(ctx context.Context, input *Input) (string, error) {
 	return text, nil
 }
 
-func (e *Expander) answer(id string) *answer {
+func (e *Expander) cachedAnswer(id string) *cachedAnswer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.answers == nil {
-		e.answers = make(map[string]*answer)
+		e.answers = make(map[string]*cachedAnswer)
 	}
 	if e.answers[id] == nil {
-		e.answers[id] = &answer{lock: make(chan struct{}, 1)}
+		e.answers[id] = &cachedAnswer{lock: make(chan struct{}, 1)}
 	}
 	return e.answers[id]
 }

@@ -107,13 +107,13 @@ func (c cursor) options(o *Options) {
 func (c cursor) tools() (t Tools) {
 	names := func(c cursor) []string { return c.names(checkTool) }
 	c.strict("an object with allow, deny, override",
-		field{"allow", func(c cursor) {
+		memberReader{"allow", func(c cursor) {
 			if t.Allow = names(c); len(t.Allow) == 0 && c.kind() == jsonscan.Array {
 				c.fail(`expected at least one name: to offer no tools, deny "*"`)
 			}
 		}},
 		into("deny", &t.Deny, names),
-		field{"override", func(c cursor) {
+		memberReader{"override", func(c cursor) {
 			t.Override = make(map[string]Override)
 			for tool := range c.members("an object with tools") {
 				t.Override[tool.name] = tool.override()

@@ -226,7 +226,7 @@ func (c cursor) choices() (all []string) {
 	add := func(c cursor) { all = append(all, c.text()) }
 	for option := range c.elements("an array of options") {
 		if option.kind() == jsonscan.Object {
-			option.object("an option", func(member) {}, field{"value", add})
+			option.object("an option", func(member) {}, memberReader{"value", add})
 		} else {
 			add(option)
 		}

@@ -25,9 +25,9 @@ type Resolved struct {
 	URL     Secret            `json:"url,omitzero"`
 	Headers map[string]Secret `json:"headers,omitempty"`
 	Options Options           `json:"options,omitzero"`
-	// Unset are the variables without a value that [Expander.Unset] allowed, such as
+	// UnsetVariables are the variables without a value that [Expander.Unset] allowed, such as
 	// "env.TOKEN: ${TOKEN}".
-	Unset []string `json:"unset,omitempty"`
+	UnsetVariables []string `json:"unset,omitempty"`
 }
 
 // Format prints JSON with the variables unexpanded.

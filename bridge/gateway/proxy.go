@@ -98,7 +98,7 @@ func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own s
 		}
 	}
 	switch {
-	case failed.Code == frontend.Unavailable, failed.Code == frontend.UnknownTool && !pseudo && !g.servers.Takes(alias):
+	case failed.Code == frontend.Unavailable, failed.Code == frontend.UnknownTool && !pseudo && !g.servers.AcceptsCalls(alias):
 		frontend.WriteDetail(w, http.StatusServiceUnavailable, "MCP server '"+approval.Printable(frontend.Truncate(alias))+"' has no active session")
 	case failed.Code == frontend.Internal:
 		frontend.WriteDetail(w, failed.Status, failed.Message)
@@ -197,7 +197,7 @@ func (g *Gateway) visible(ctx context.Context) ([]visibleServer, *frontend.Failu
 	var servers []visibleServer
 	for _, state := range g.servers.All() {
 		if len(of[state.Alias]) > 0 || !g.servers.HasTools(state.Alias) && len(tools) == catalog.Len(mcp.KindTool) {
-			servers = append(servers, visibleServer{state.Alias, frontend.TakesCalls(state), of[state.Alias]})
+			servers = append(servers, visibleServer{state.Alias, frontend.AcceptsCalls(state), of[state.Alias]})
 		}
 	}
 	return servers, nil

@@ -42,8 +42,8 @@ func TestAuditOfRuns(t *testing.T) {
 		{"files", "stat_", toolserver.ServerParams{}, "unknown_tool", toolserver.UnknownTool},
 		{"unknown", "read", toolserver.ServerParams{}, "unknown_server", toolserver.UnknownServer},
 		{"files", "read", childParams("serve"), "conflict", toolserver.Conflict},
-		{"mine", "tool-1", toolserver.ServerParams{Command: "/bin/sh", Dir: "/"}, "launch_refused", toolserver.NoLaunch},
-		{"mine", "tool-1", toolserver.ServerParams{Command: "/no/such/program"}, "start_failed", toolserver.NotStarted},
+		{"mine", "tool-1", toolserver.ServerParams{Command: "/bin/sh", Dir: "/"}, "launch_refused", toolserver.LaunchRefused},
+		{"mine", "tool-1", toolserver.ServerParams{Command: "/no/such/program"}, "start_failed", toolserver.StartFailed},
 		{"mine", "no-such-tool", childParams("serve"), "unknown_tool", toolserver.UnknownTool},
 		{"mine", "tool-1", childParams("serve"), "ok", ""},
 	} {
@@ -134,7 +134,7 @@ func TestLongestSecretsAreRedactedFirst(t *testing.T) {
 	for range 10 { // the order of a map varies
 		params := toolserver.ServerParams{Command: "/no/such/password123", Env: map[string]string{"A": "pass", "B": "password123", "C": "word"}}
 		_, err := rig.runner(t, "a", params).Run(t.Context(), "t", nil)
-		wantCode(t, err, toolserver.NotStarted)
+		wantCode(t, err, toolserver.StartFailed)
 		if err == nil || !strings.Contains(err.Error(), "/no/such/[redacted]:") {
 			t.Fatalf("the error is %v", err)
 		}

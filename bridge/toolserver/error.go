@@ -27,9 +27,9 @@ const (
 	TimedOut      Code = "call_timeout"   // the call took too long
 	UnknownServer Code = "unknown_server" // there is no such operator's server
 	UnknownTool   Code = "unknown_tool"   // the server has no such tool
-	NoLaunch      Code = "launch_refused" // the caller must not launch this server
+	LaunchRefused Code = "launch_refused" // the caller must not launch this server
 	Conflict      Code = "conflict"       // another server runs under that name
-	NotStarted    Code = "start_failed"   // the server could not be launched
+	StartFailed   Code = "start_failed"   // the server could not be launched
 	Reset         Code = "reset"          // the servers were reset during the run
 	Closed        Code = "closed"         // the tool server has been closed
 	Busy          Code = "busy"           // too many servers are running

@@ -173,7 +173,7 @@ func (l *launcher) add(name serverKey, how *launch) (*launchedServer, error) {
 	if _, replaced := l.servers[name]; !replaced && !l.makeRoom(name.principal) {
 		return nil, failure(Busy, "too many servers are running", nil)
 	}
-	s := &launchedServer{launch: how, name: name, ready: make(chan struct{}), ended: make(chan struct{}), since: time.Now()}
+	s := &launchedServer{launch: how, key: name, ready: make(chan struct{}), ended: make(chan struct{}), since: time.Now()}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	l.servers[name], l.alive[s] = s, struct{}{}
 	l.all.Go(func() { l.supervise(s) })
@@ -189,7 +189,7 @@ func (l *launcher) makeRoom(principal string) bool {
 			count++
 		}
 	}
-	isOwn := func(s *launchedServer) bool { return s.name.principal == principal }
+	isOwn := func(s *launchedServer) bool { return s.key.principal == principal }
 	if principal != "" && count >= l.opts.MaxServersPerCaller {
 		return l.evict(isOwn)
 	}
@@ -207,7 +207,7 @@ func (l *launcher) evict(among func(*launchedServer) bool) bool {
 	if oldest == nil {
 		return false
 	}
-	delete(l.servers, oldest.name)
+	delete(l.servers, oldest.key)
 	oldest.stop(errIdle)
 	return true
 }
@@ -216,8 +216,8 @@ func (l *launcher) evict(among func(*launchedServer) bool) bool {
 func (l *launcher) unregister(s *launchedServer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.servers[s.name] == s {
-		delete(l.servers, s.name)
+	if l.servers[s.key] == s {
+		delete(l.servers, s.key)
 	}
 }
 
@@ -234,11 +234,11 @@ func (l *launcher) reset(of func(principal string) bool) (stopping []*launchedSe
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.alive {
-		if !of(s.name.principal) {
+		if !of(s.key.principal) {
 			continue
 		}
-		if l.servers[s.name] == s {
-			delete(l.servers, s.name)
+		if l.servers[s.key] == s {
+			delete(l.servers, s.key)
 		}
 		s.stop(errReset)
 		stopping = append(stopping, s)
@@ -262,7 +262,7 @@ func (l *launcher) close() {
 type launchedServer struct {
 	*launch
 
-	name  serverKey
+	key   serverKey
 	ctx   context.Context // ends when the server is to stop
 	stop  context.CancelCauseFunc
 	ready chan struct{} // closed when the server has started, or its start has failed
@@ -279,7 +279,7 @@ type launchedServer struct {
 
 // supervise starts a server, and stops it when it has to.
 func (l *launcher) supervise(s *launchedServer) {
-	log := l.opts.Logger.With("server", s.name.name, "caller", s.name.principal)
+	log := l.opts.Logger.With("server", s.key.name, "caller", s.key.principal)
 	defer l.markEnded(s)
 	defer s.stop(nil)
 	ctx, cancel := context.WithTimeout(s.ctx, l.opts.ConnectTimeout)
@@ -343,8 +343,8 @@ func (l *launcher) idleTimeLeft(s *launchedServer) (left time.Duration) {
 		return l.opts.IdleTimeout
 	}
 	left = l.opts.IdleTimeout - time.Since(s.since)
-	if left <= 0 && l.servers[s.name] == s {
-		delete(l.servers, s.name)
+	if left <= 0 && l.servers[s.key] == s {
+		delete(l.servers, s.key)
 	}
 	return left
 }

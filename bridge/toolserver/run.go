@@ -52,9 +52,9 @@ func runOf(ctx context.Context) *run {
 	return r
 }
 
-// run makes a call and returns its CallToolResult. With approvalOnly it asks for approval only,
+// handleRun makes a call and returns its CallToolResult. With approvalOnly it asks for approval only,
 // and the error is errApprovalOnly if that is given.
-func (s *Server) run(ctx context.Context, q *runRequest, onlyAsked bool) (json.RawMessage, error) {
+func (s *Server) handleRun(ctx context.Context, q *runRequest, onlyAsked bool) (json.RawMessage, error) {
 	r := &run{server: q.server, tool: q.tool, principal: transport.Principal(ctx), approvalOnly: onlyAsked, done: make(chan struct{})}
 	ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, runKey{}, r))
 	defer r.cancel(nil)
@@ -96,7 +96,7 @@ func (s *Server) prepare(r *run, params *ServerParams) {
 	if known := s.servers.Has(r.server); known || s.isPseudo(r) {
 		r.launchError = failure(Conflict, "the operator has a server "+jsonscan.Quote(r.server)+": leave server_params empty to use it", nil)
 	} else if s.opts.Launch == nil {
-		r.launchError = failure(NoLaunch, "callers must not launch servers: name a server of the operator, and leave server_params empty", nil)
+		r.launchError = failure(LaunchRefused, "callers must not launch servers: name a server of the operator, and leave server_params empty", nil)
 	}
 	target := mcp.Target{
 		Kind: mcp.KindTool, Name: r.name,
@@ -180,7 +180,7 @@ func (s *Server) checkLaunch(next mcp.Handler) mcp.Handler {
 			return nil, r.launchError
 		}
 		if err := s.opts.Launch(ctx, r.launch.server); err != nil {
-			return nil, failure(NoLaunch, "the server "+jsonscan.Quote(r.server)+" must not be launched: "+err.Error(), err)
+			return nil, failure(LaunchRefused, "the server "+jsonscan.Quote(r.server)+" must not be launched: "+err.Error(), err)
 		}
 		if !s.opts.VerifyFirst {
 			return next(ctx, call)

@@ -82,14 +82,14 @@ func (r *Runner) Format(f fmt.State, _ rune) {
 // timeout of its own: it returns when the call ends or ctx does, including the time for
 // approval.
 func (r *Runner) Run(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
-	answer, err := r.run(ctx, "/run", "", tool, arguments)
+	answer, err := r.request(ctx, "/run", "", tool, arguments)
 	return answer.Result, err
 }
 
 // RunRaw is [Runner.Run] with the complete result. A failure that the tool reports is not an
 // error. The ToolServer of ipybox does not support it.
 func (r *Runner) RunRaw(ctx context.Context, tool string, arguments any) (*mcp.CallToolResult, error) {
-	answer, err := r.run(ctx, "/run", "full=1", tool, arguments)
+	answer, err := r.request(ctx, "/run", "full=1", tool, arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func RunAs[T any](ctx context.Context, r *Runner, tool string, arguments any) (T
 // Approve asks for approval of a call without making it. A later run requires a new approval.
 // The error says why the call is not approved.
 func (r *Runner) Approve(ctx context.Context, tool string, arguments any) error {
-	answer, err := r.run(ctx, "/approve", "", tool, arguments)
+	answer, err := r.request(ctx, "/approve", "", tool, arguments)
 	if err == nil && !answer.Approved {
 		err = r.newError(tool, &Error{Message: "the response is not from a tool server"})
 	}
@@ -148,7 +148,7 @@ type runResponse struct {
 	Approved bool
 }
 
-func (r *Runner) run(ctx context.Context, route, query, tool string, arguments any) (runResponse, error) {
+func (r *Runner) request(ctx context.Context, route, query, tool string, arguments any) (runResponse, error) {
 	encoded, err := encodeObject(arguments)
 	if err != nil {
 		return runResponse{}, r.newError(tool, &Error{Message: "invalid arguments", Err: err})

@@ -77,15 +77,15 @@ func New(opts *Options) (*Server, error) {
 		CallMiddleware: o.CallMiddleware, Logger: o.Logger,
 	})
 	s.routes = s.frontend.Handler(frontend.WriteDetail, s.serve)
-	return s, s.runServer.Mount(&runs{s.catalog()}, nil)
+	return s, s.runServer.Mount(&runProvider{s.catalog()}, nil)
 }
 
-// runs provides the entries of runs.
-type runs struct{ catalog *server.Catalog }
+// A runProvider provides the entries of runs.
+type runProvider struct{ catalog *server.Catalog }
 
-func (r *runs) Catalog() *server.Catalog { return r.catalog }
+func (r *runProvider) Catalog() *server.Catalog { return r.catalog }
 
-func (r *runs) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
+func (r *runProvider) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
 	ready()
 	return nil
 }
@@ -260,7 +260,7 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	result, err := s.run(r.Context(), q, false)
+	result, err := s.handleRun(r.Context(), q, false)
 	if err == nil && r.URL.Query().Get("full") != "1" {
 		result, err = reduceRun(result)
 	}
@@ -276,7 +276,7 @@ func (s *Server) serveApprove(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	_, err := s.run(r.Context(), q, true)
+	_, err := s.handleRun(r.Context(), q, true)
 	if failed, ok := errors.AsType[*frontend.Failure](err); !ok || failed.Code != errApprovalOnly.Code {
 		frontend.WriteJSON(w, http.StatusOK, failureJSON(q, err, true))
 		return

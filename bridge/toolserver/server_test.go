@@ -171,7 +171,7 @@ func TestFailedStartIsNotKept(t *testing.T) {
 	params.Command = program
 	runner := rig.runner(t, "a", params)
 	_, err := runner.Run(t.Context(), "start", nil)
-	wantCode(t, err, toolserver.NotStarted)
+	wantCode(t, err, toolserver.StartFailed)
 	if err := os.Symlink(os.Args[0], program); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestConnectTimeoutBoundsAStart(t *testing.T) {
 	rig := newRig(t, toolserver.Options{ConnectTimeout: 200 * time.Millisecond})
 	waittest.Within(t, "the timeout of the start", func(ctx context.Context) {
 		_, err := rig.runner(t, "a", childParams("hang")).Run(ctx, "start", nil)
-		wantCode(t, err, toolserver.NotStarted)
+		wantCode(t, err, toolserver.StartFailed)
 		if !strings.Contains(err.Error(), "took too long") {
 			t.Errorf("the error is %v", err)
 		}
@@ -350,7 +350,7 @@ func TestCallersLaunchNothingByDefault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = runner.Run(t.Context(), "t", nil); !errors.Is(err, toolserver.NoLaunch) {
+		if _, err = runner.Run(t.Context(), "t", nil); !errors.Is(err, toolserver.LaunchRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -368,7 +368,7 @@ func TestLaunchDecides(t *testing.T) {
 	}})
 	startOf(t, rig.runner(t, "a", childParams("serve")))
 	_, err := rig.runner(t, "b", toolserver.ServerParams{Command: "/bin/sh"}).Run(t.Context(), "start", nil)
-	wantCode(t, err, toolserver.NoLaunch)
+	wantCode(t, err, toolserver.LaunchRefused)
 	if !strings.Contains(err.Error(), "only one program") {
 		t.Errorf("the error does not contain the reason: %v", err)
 	}

@@ -67,12 +67,12 @@ func (s *Servers) Has(alias string) bool {
 	return slices.ContainsFunc(s.All(), func(s bridge.State) bool { return s.Alias == alias })
 }
 
-// TakesCalls reports whether a server is running, or is started by a call.
-func TakesCalls(s bridge.State) bool { return s.Status == bridge.Ready || s.Status == bridge.Idle }
+// AcceptsCalls reports whether a server is running, or is started by a call.
+func AcceptsCalls(s bridge.State) bool { return s.Status == bridge.Ready || s.Status == bridge.Idle }
 
-// Takes reports whether the server with that alias takes calls.
-func (s *Servers) Takes(alias string) bool {
-	return slices.ContainsFunc(s.All(), func(s bridge.State) bool { return s.Alias == alias && TakesCalls(s) })
+// AcceptsCalls reports whether the server with that alias accepts calls.
+func (s *Servers) AcceptsCalls(alias string) bool {
+	return slices.ContainsFunc(s.All(), func(s bridge.State) bool { return s.Alias == alias && AcceptsCalls(s) })
 }
 
 // Find returns the exposed name of a tool, given its server and the name there. A tool that
