@@ -39,15 +39,15 @@ var listCommand = &command{
 	run: runList,
 }
 
-// A choice is which files of which clients are meant.
-type choice struct {
+// A fileSelection says which files of which clients are meant.
+type fileSelection struct {
 	ids     string
 	project bool
 	file    string
 	dryRun  bool
 }
 
-func (c *choice) flags(flags *flag.FlagSet, changes bool) {
+func (c *fileSelection) flags(flags *flag.FlagSet, changes bool) {
 	var ids []string
 	for _, client := range clients.All() {
 		ids = append(ids, client.ID)
@@ -60,8 +60,8 @@ func (c *choice) flags(flags *flag.FlagSet, changes bool) {
 	}
 }
 
-// A configured is a file of a client.
-type configured struct {
+// A clientFile is a file of a client.
+type clientFile struct {
 	client *clients.Client
 	path   string
 	text   []byte // nil: the file does not exist
@@ -89,9 +89,9 @@ func system() (*clients.System, error) {
 	}, nil
 }
 
-// files returns the files of the choice. Without -client these are the files that exist. One that cannot
+// files returns the selected files. Without -client these are the files that exist. One that cannot
 // be read does not keep the others from being used.
-func (c *choice) files() (*clients.System, []*configured, error) {
+func (c *fileSelection) files() (*clients.System, []*clientFile, error) {
 	sys, err := system()
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +103,7 @@ func (c *choice) files() (*clients.System, []*configured, error) {
 	if c.file != "" && len(wanted) != 1 {
 		return nil, nil, misuse("-file is for one client: expected its name in -client")
 	}
-	var list []*configured
+	var list []*clientFile
 	for _, client := range clients.All() {
 		at := slices.Index(wanted, client.ID)
 		if len(wanted) > 0 && at < 0 {
@@ -126,7 +126,7 @@ func (c *choice) files() (*clients.System, []*configured, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
-		list = append(list, &configured{client, path, text, err})
+		list = append(list, &clientFile{client, path, text, err})
 	}
 	for _, id := range wanted {
 		if id != "" {
@@ -140,7 +140,7 @@ func (c *choice) files() (*clients.System, []*configured, error) {
 const maxSettings = 8 << 20
 
 func runAdd(_ context.Context, env *environment, sub *command, line []string) error {
-	var c choice
+	var c fileSelection
 	var server clients.Server
 	var headers headers
 	var variables variables
@@ -177,7 +177,7 @@ func runAdd(_ context.Context, env *environment, sub *command, line []string) er
 	if err != nil {
 		return err
 	}
-	return c.change(env, files, "added "+args[0]+" to", func(f *configured) ([]byte, error) {
+	return c.change(env, files, "added "+args[0]+" to", func(f *clientFile) ([]byte, error) {
 		if has, err := f.client.Has(f.text, args[0]); err != nil {
 			return nil, err
 		} else if has && !force {
@@ -188,7 +188,7 @@ func runAdd(_ context.Context, env *environment, sub *command, line []string) er
 }
 
 func runRemove(_ context.Context, env *environment, sub *command, line []string) error {
-	var c choice
+	var c fileSelection
 	flags := newFlags(sub, env.stderr)
 	c.flags(flags.FlagSet, true)
 	args, command, err := flags.parse(line)
@@ -203,7 +203,7 @@ func runRemove(_ context.Context, env *environment, sub *command, line []string)
 		return err
 	}
 	if c.ids == "" {
-		files = slices.DeleteFunc(files, func(f *configured) bool {
+		files = slices.DeleteFunc(files, func(f *clientFile) bool {
 			has, err := f.client.Has(f.text, args[0])
 			return f.err == nil && err == nil && !has
 		})
@@ -211,13 +211,13 @@ func runRemove(_ context.Context, env *environment, sub *command, line []string)
 			return fmt.Errorf("no client has a server %q", args[0])
 		}
 	}
-	return c.change(env, files, "removed "+args[0]+" from", func(f *configured) ([]byte, error) {
+	return c.change(env, files, "removed "+args[0]+" from", func(f *clientFile) ([]byte, error) {
 		return f.client.Remove(f.text, args[0])
 	})
 }
 
 // change changes files. A file that cannot be changed does not keep the others from being changed.
-func (c *choice) change(env *environment, files []*configured, done string, edit func(*configured) ([]byte, error)) error {
+func (c *fileSelection) change(env *environment, files []*clientFile, done string, edit func(*clientFile) ([]byte, error)) error {
 	var errs []error
 	for _, f := range files {
 		after, err := []byte(nil), f.err
@@ -335,7 +335,7 @@ func (h headers) values() map[string]string {
 
 // servers returns the servers in the file, and the errors of other entries. The file is nil if it cannot
 // be read.
-func (f *configured) servers() (*config.File, error) {
+func (f *clientFile) servers() (*config.File, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -347,7 +347,7 @@ func (f *configured) servers() (*config.File, error) {
 }
 
 func runList(_ context.Context, env *environment, sub *command, line []string) error {
-	var c choice
+	var c fileSelection
 	asJSON := false
 	flags := newFlags(sub, env.stderr)
 	c.flags(flags.FlagSet, false)
@@ -418,7 +418,7 @@ func shownAddress(text string) string {
 // findServer returns the server with a name in the configuration files of the user or the project. A
 // file of a project can come from anyone, and is used on request only.
 func findServer(name string, project bool) (*config.Server, error) {
-	_, files, err := (&choice{project: project}).files()
+	_, files, err := (&fileSelection{project: project}).files()
 	if err != nil {
 		return nil, err
 	}

@@ -177,10 +177,10 @@ func runClient(ctx context.Context, env *environment, name string, line []string
 	if c.verb == logoutVerb {
 		return c.logOut(ctx, env.stdout, env.stderr)
 	}
-	var typed *lines
+	var typed *lineReader
 	p := &person{out: env.stderr}
-	if typed = newLines(ctx, env.stdin, env.stderr); isTerminal(env.stdin) || c.verb == sessionVerb {
-		p.typed = typed
+	if typed = newLineReader(ctx, env.stdin, env.stderr); isTerminal(env.stdin) || c.verb == sessionVerb {
+		p.input = typed
 	}
 	if c.record != "" {
 		recorder, err := newRecorder(c.record)
@@ -225,8 +225,8 @@ func (c *invocation) withSession(ctx context.Context, env *environment, p *perso
 	defer session.Close()
 	several.report(env.stderr)
 	return use(ctx, &inspection{
-		session: session, servers: several, out: env.stdout, changes: changes, bar: newBar(env.terminal, env.stderr),
-		text: c.asText || !c.asJSON && isTerminal(env.raw), started: time.Since(began),
+		session: session, servers: several, out: env.stdout, changes: changes, progress: newBar(env.terminal, env.stderr),
+		text: c.asText || !c.asJSON && isTerminal(env.raw), connectTime: time.Since(began),
 	})
 }
 
@@ -240,7 +240,7 @@ func (c *invocation) dialer(ctx context.Context, stderr io.Writer) (transport.Di
 	if err != nil {
 		return nil, nil, err
 	}
-	return transport.Pipe(several.face), several, nil
+	return transport.Pipe(several.server), several, nil
 }
 
 // traces returns the functions that are called for each message to and from the target, or nil.

@@ -70,19 +70,19 @@ func runDev(ctx context.Context, env *environment, sub *command, line []string) 
 	return dev(ctx, o, env)
 }
 
-// A developed is a server under development.
-type developed struct {
-	o      *devOptions
+// A devServer is a server under development.
+type devServer struct {
+	opts   *devOptions
 	env    *environment
 	build  *goBuild // nil: the command is run as it is
 	logger *slog.Logger
 	bridge *bridge.Bridge
-	face   *server.Server // mounts bridge
+	server *server.Server // mounts bridge
 	runs   int
 }
 
 func dev(ctx context.Context, o *devOptions, env *environment) error {
-	d := &developed{o: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	d := &devServer{opts: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	folder, err := os.MkdirTemp("", "dovetail-dev")
 	if err != nil {
 		return err
@@ -107,8 +107,8 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 	if d.bridge, err = bridge.New(opts, configs...); err != nil {
 		return err
 	}
-	d.face = server.New(mcp.Implementation{Name: "dovetail-dev", Version: version()}, &server.Options{Logger: d.logger})
-	if err := d.face.Mount(d.bridge, nil); err != nil {
+	d.server = server.New(mcp.Implementation{Name: "dovetail-dev", Version: version()}, &server.Options{Logger: d.logger})
+	if err := d.server.Mount(d.bridge, nil); err != nil {
 		return err
 	}
 	watching, stop := context.WithCancel(ctx)
@@ -121,17 +121,17 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 		conn.Trace = showTraffic(env.stderr)
 	}
 	if o.http == "" {
-		return stdio.Serve(ctx, d.face, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
+		return stdio.Serve(ctx, d.server, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
 	}
-	return streamable.Serve(ctx, o.http, d.face, &streamable.ServeOptions{
+	return streamable.Serve(ctx, o.http, d.server, &streamable.ServeOptions{
 		Options:  streamable.Options{Logger: d.logger, Conn: conn},
 		OnListen: func(at net.Addr) { fmt.Fprintf(env.stderr, "serving  http://%s/mcp\n", at) },
 	})
 }
 
 // watch returns the watcher of the source and the state of the files.
-func (d *developed) watch() (*sourceWatcher, map[string]string, error) {
-	folder := d.o.watch
+func (d *devServer) watch() (*sourceWatcher, map[string]string, error) {
+	folder := d.opts.watch
 	if folder == "" && d.build != nil {
 		folder = d.build.dir
 	}
@@ -139,7 +139,7 @@ func (d *developed) watch() (*sourceWatcher, map[string]string, error) {
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return nil, nil, misuse("expected a folder with the source: %s is none", folder)
 	}
-	extensions := d.o.extensions(d.build != nil)
+	extensions := d.opts.extensions(d.build != nil)
 	w := newSourceWatcher(folder, extensions)
 	files := w.snapshot()
 	switch len(files) {
@@ -163,8 +163,8 @@ func (o *devOptions) extensions(isGo bool) []string {
 }
 
 // next builds the server if necessary, and returns its configuration for the bridge.
-func (d *developed) next(ctx context.Context) (bridge.Config, error) {
-	command := d.o.command
+func (d *devServer) next(ctx context.Context) (bridge.Config, error) {
+	command := d.opts.command
 	opts := &stdio.CommandOptions{InheritEnv: true, Name: "server", Stderr: d.env.stderr, Logger: d.logger}
 	if d.build != nil {
 		opts.Dir = d.build.dir
@@ -181,9 +181,9 @@ func (d *developed) next(ctx context.Context) (bridge.Config, error) {
 }
 
 // follow replaces the running server whenever the source changes, until ctx ends.
-func (d *developed) follow(ctx context.Context, w *sourceWatcher, before map[string]string) {
+func (d *devServer) follow(ctx context.Context, w *sourceWatcher, before map[string]string) {
 	for {
-		after, changed, ok := w.wait(ctx, d.o.interval, before)
+		after, changed, ok := w.wait(ctx, d.opts.interval, before)
 		if !ok {
 			return
 		}
@@ -191,7 +191,7 @@ func (d *developed) follow(ctx context.Context, w *sourceWatcher, before map[str
 		fmt.Fprintf(d.env.stderr, "dovetail: %s changed\n", peertext.Escape(changed))
 		config, err := d.next(ctx)
 		if err == nil {
-			err = d.face.Start(ctx) // UpdateAll needs a bridge that runs
+			err = d.server.Start(ctx) // UpdateAll needs a bridge that runs
 		}
 		if err == nil {
 			err = d.bridge.UpdateAll(ctx, config)

@@ -38,10 +38,10 @@ const (
 
 // A finding is the result of one check.
 type finding struct {
-	Level level  `json:"level"`
-	Check string `json:"check"`
-	Found string `json:"found"`
-	Do    string `json:"do,omitempty"`
+	Level  level  `json:"level"`
+	Check  string `json:"check"`
+	Found  string `json:"found"`
+	Advice string `json:"do,omitempty"`
 }
 
 // A doctor collects findings.
@@ -107,8 +107,8 @@ func (d *doctor) print(asJSON bool) error {
 			continue
 		}
 		fmt.Fprintf(d.env.stdout, "%-8s %s: %s\n", f.Level, f.Check, f.Found)
-		if f.Do != "" {
-			fmt.Fprintf(d.env.stdout, "         → %s\n", f.Do)
+		if f.Advice != "" {
+			fmt.Fprintf(d.env.stdout, "         → %s\n", f.Advice)
 		}
 	}
 	if asJSON {

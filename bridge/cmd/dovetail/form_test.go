@@ -22,7 +22,7 @@ func TestPersonFillsInForm(t *testing.T) {
 		"y",
 	}, "\n") + "\n"
 	var out strings.Builder
-	p := &person{typed: newLines(t.Context(), strings.NewReader(typed), &out), out: &out}
+	p := &person{input: newLineReader(t.Context(), strings.NewReader(typed), &out), out: &out}
 	result, err := p.elicit(t.Context(), &mcp.ElicitParams{Message: "What do you want?", RequestedSchema: []byte(orderForm)})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestPersonAnswers(t *testing.T) {
 	for typed, want := range map[string]mcp.ElicitAction{
 		"y": mcp.ElicitAccept, "No": mcp.ElicitDecline, "": mcp.ElicitCancel, "maybe": mcp.ElicitCancel,
 	} {
-		p := &person{typed: newLines(t.Context(), strings.NewReader(typed+"\n"), io.Discard), out: io.Discard}
+		p := &person{input: newLineReader(t.Context(), strings.NewReader(typed+"\n"), io.Discard), out: io.Discard}
 		result, err := p.elicit(t.Context(), &mcp.ElicitParams{Mode: mcp.ElicitURL, Message: "Go there", URL: "https://example.com"})
 		if err != nil || result.Action != want {
 			t.Errorf("%q is %v, error %v, want %s", typed, result, err, want)

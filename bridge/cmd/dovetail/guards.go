@@ -22,7 +22,7 @@ var cautious []byte // the policy without a file: asks about tools that are not 
 // setGuards sets the guard with policy and approval, its journal and its approvers, if the options ask
 // for a guard.
 func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
-	o := h.o
+	o := h.opts
 	if o.approve == "" {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 // choose their names and rules about names must not apply to them.
 func (h *hub) readPolicy() (*policy.Compiled, error) {
 	text, err := cautious, error(nil)
-	path := h.o.policy
+	path := h.opts.policy
 	if path != "" {
 		text, err = os.ReadFile(path)
 	}
@@ -68,12 +68,12 @@ func (h *hub) readPolicy() (*policy.Compiled, error) {
 // then refused.
 func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 	var err error
-	switch h.o.approve {
+	switch h.opts.approve {
 	case "page": // the page can be opened until the call expires
-		h.channel, err = channel.New(&channel.Options{Logger: h.logger, ReconnectTimeout: h.o.expiry + time.Minute})
+		h.channel, err = channel.New(&channel.Options{Logger: h.logger, ReconnectTimeout: h.opts.expiry + time.Minute})
 		return h.channel, err
 	case "channel":
-		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Open: h.o.open, FailOnDisconnect: true})
+		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Open: h.opts.open, FailOnDisconnect: true})
 		return h.channel, err
 	case "terminal":
 		return untilEnd(ctx, approval.Terminal(h.env.stdin, h.env.terminal)), nil

@@ -151,7 +151,7 @@ func TestHostileQuestions(t *testing.T) {
 			{Mode: mcp.ElicitURL, Message: long, URL: "https://example.com/" + text},
 		} {
 			var out bytes.Buffer
-			p := &person{typed: newLines(t.Context(), strings.NewReader("x\n\n\nx\n\n\nn\n"), &out), out: &out}
+			p := &person{input: newLineReader(t.Context(), strings.NewReader("x\n\n\nx\n\n\nn\n"), &out), out: &out}
 			_, _ = p.elicit(t.Context(), question) // the answers do not matter
 			testsuites.WantPlainLines(t, out.String())
 			for line := range strings.Lines(out.String()) {

@@ -57,13 +57,13 @@ func changeLine(change mcp.Change) map[string]string {
 
 // A person answers questions by typed lines, or declines them if there is no input.
 type person struct {
-	typed *lines // nil: no input
+	input *lineReader // nil: no input
 	out   io.Writer
 	busy  sync.Mutex // held while one question is open: a tool may ask several together
 }
 
 func (p *person) elicit(ctx context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	if p.typed == nil {
+	if p.input == nil {
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	}
 	p.busy.Lock()
@@ -125,7 +125,7 @@ func (p *person) print(lines []string) {
 func shownURL(url string) string { return strings.ReplaceAll(peertext.Escape(url), " ", "%20") }
 
 func (p *person) agree(ctx context.Context, content json.RawMessage) (*mcp.ElicitResult, error) {
-	answer, err := p.typed.ask(ctx, "Send this? [y]es, [n]o, anything else cancels: ")
+	answer, err := p.input.ask(ctx, "Send this? [y]es, [n]o, anything else cancels: ")
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (p *person) fill(ctx context.Context, form *mcp.ElicitSchema) (json.RawMess
 		} else {
 			p.print(lines)
 		}
-		text, err := p.typed.ask(ctx, prompt)
+		text, err := p.input.ask(ctx, prompt)
 		if err != nil {
 			return nil, err
 		}
@@ -219,22 +219,22 @@ func options(f *mcp.EnumSchema) string {
 
 const barWidth = 30
 
-// A bar prints progress: on one line of a terminal, or one line per report elsewhere.
-type bar struct {
+// A progressBar prints progress, on one line of a terminal, or as one line per report elsewhere.
+type progressBar struct {
 	w        io.Writer
 	terminal bool
 	drawn    bool
 }
 
-// newBar returns a bar on a terminal. Elsewhere it prints lines to escaped.
-func newBar(terminal, escaped io.Writer) *bar {
+// newBar returns a progressBar on a terminal. Elsewhere it prints lines to escaped.
+func newBar(terminal, escaped io.Writer) *progressBar {
 	if isTerminal(terminal) {
-		return &bar{w: terminal, terminal: true}
+		return &progressBar{w: terminal, terminal: true}
 	}
-	return &bar{w: escaped}
+	return &progressBar{w: escaped}
 }
 
-func (b *bar) progress(p *mcp.ProgressParams) {
+func (b *progressBar) report(p *mcp.ProgressParams) {
 	if !b.terminal {
 		of := ""
 		if p.Total != nil {
@@ -254,7 +254,7 @@ func (b *bar) progress(p *mcp.ProgressParams) {
 }
 
 // message returns the beginning of the message that fits on the line of the bar.
-func (b *bar) message(p *mcp.ProgressParams) string {
+func (b *progressBar) message(p *mcp.ProgressParams) string {
 	const around = barWidth + 10 // columns of the bar and the figures
 	lines := peertext.Wrap(peertext.Escape(peertext.Cut(p.Message, maxText)), max(1, peertext.Columns(b.w)-around))
 	if len(lines) == 0 {
@@ -263,7 +263,7 @@ func (b *bar) message(p *mcp.ProgressParams) string {
 	return lines[0]
 }
 
-func (b *bar) clear() {
+func (b *progressBar) clear() {
 	if b.drawn {
 		fmt.Fprint(b.w, "\r\x1b[K")
 		b.drawn = false

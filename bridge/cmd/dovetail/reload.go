@@ -21,7 +21,7 @@ func (h *hub) follow(ctx context.Context) {
 		h.followLock(ctx)
 	}()
 	first := true
-	_ = config.Watch(ctx, h.o.config, h.o.reload, func(file *config.File, err error) {
+	_ = config.Watch(ctx, h.opts.config, h.opts.reload, func(file *config.File, err error) {
 		unchanged := first && reflect.DeepEqual(file, h.file)
 		first = false
 		if unchanged { // since the servers were made
@@ -57,7 +57,7 @@ func (h *hub) followLock(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		now := modified(h.o.lock)
+		now := modified(h.opts.lock)
 		if now == seen {
 			continue
 		}

@@ -100,7 +100,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 
 // serve serves until ctx or the input ends.
 func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
-	h := &hub{o: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
+	h := &hub{opts: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
 	defer func() { err = errors.Join(err, h.close()) }()
 	if err := h.open(ctx); err != nil {
 		return err
@@ -115,11 +115,11 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	defer func() { end(); background.Wait() }()
 	background.Go(func() { h.follow(running) })
 	if o.http == "" {
-		return stdio.Serve(ctx, h.face, &stdio.ServeOptions{Logger: h.logger})
+		return stdio.Serve(ctx, h.server, &stdio.ServeOptions{Logger: h.logger})
 	}
 	failed := make(chan error, 1)
 	background.Go(func() {
-		if err := h.face.Start(running); err != nil && running.Err() == nil {
+		if err := h.server.Start(running); err != nil && running.Err() == nil {
 			failed <- err
 		}
 	})
@@ -135,7 +135,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 
 // A hub is a bridge, the server that it is mounted on, and the guards and observers of its calls.
 type hub struct {
-	o          *serveOptions
+	opts       *serveOptions
 	env        *environment
 	logger     *slog.Logger
 	telemetry  *telemetry
@@ -147,7 +147,7 @@ type hub struct {
 	guards     []mcp.Guard
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
-	face       *server.Server
+	server     *server.Server
 	site       *website // nil without HTTP
 }
 
@@ -157,7 +157,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 	if h.telemetry, err = newTelemetry(ctx); err != nil {
 		return err
 	}
-	if h.file, err = config.Load(h.o.config); h.file == nil {
+	if h.file, err = config.Load(h.opts.config); h.file == nil {
 		return err
 	}
 	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, h.file, err)...); err != nil {
@@ -167,9 +167,9 @@ func (h *hub) open(ctx context.Context) (err error) {
 		return err
 	}
 	var provider server.Provider = h.bridge
-	if h.o.lock != "" {
-		h.locked = modified(h.o.lock)
-		if h.lock, err = loadLock(h.o.lock); err != nil {
+	if h.opts.lock != "" {
+		h.locked = modified(h.opts.lock)
+		if h.lock, err = loadLock(h.opts.lock); err != nil {
 			return err
 		}
 		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.logger})
@@ -179,10 +179,10 @@ func (h *hub) open(ctx context.Context) (err error) {
 		return err
 	}
 	h.middleware = []mcp.Middleware{h.telemetry.server.Middleware, audit.Middleware}
-	h.face = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
+	h.server = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
 		Logger: h.logger, Middleware: h.middleware, Guards: h.guards, OnSession: h.telemetry.server.OnSession,
 	})
-	return h.face.Mount(provider, nil)
+	return h.server.Mount(provider, nil)
 }
 
 // configs returns the valid servers of a file, and logs the errors of the others. err is the error of the file.
@@ -195,7 +195,7 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 		h.logger.Error("a server is disabled: its configuration is not valid", "error", err)
 	}
 	for i, c := range configs {
-		configs[i].Trusted = h.o.trust == "*" || slices.Contains(strings.Split(h.o.trust, ","), c.Alias)
+		configs[i].Trusted = h.opts.trust == "*" || slices.Contains(strings.Split(h.opts.trust, ","), c.Alias)
 		h.telemetry.observeClient(&configs[i])
 	}
 	return configs
@@ -229,8 +229,8 @@ func (h *hub) close() error {
 			errs = append(errs, shutdown(ctx))
 		}
 	}
-	if h.face != nil {
-		errs = append(errs, h.face.Shutdown(ctx))
+	if h.server != nil {
+		errs = append(errs, h.server.Shutdown(ctx))
 	}
 	if h.site != nil {
 		errs = append(errs, h.site.shutdown(ctx))

@@ -17,11 +17,11 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// put asks to have something put into a file, by each way, and returns the errors.
+// put asks to have something put into a file, by each frontend, and returns the errors.
 func (p *program) put(t *testing.T) (errs []error) {
 	t.Helper()
-	for _, way := range p.ways(t) {
-		_, err := way.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+	for _, frontend := range p.frontends(t) {
+		_, err := frontend.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
 		errs = append(errs, err)
 	}
 	return errs
@@ -32,7 +32,7 @@ func (p *program) refused(t *testing.T, want string) {
 	t.Helper()
 	for i, err := range p.put(t) {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("way %d: error %v, want %q", i, err, want)
+			t.Errorf("frontend %d: error %v, want %q", i, err, want)
 		}
 	}
 	if got := p.lines(t, "file"); len(got) > 0 {
@@ -63,7 +63,7 @@ func TestApproverLeavesTheChannel(t *testing.T) {
 		<-asked
 		approver.Close()
 	}()
-	_, err = p.ways(t)[1].call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+	_, err = p.frontends(t)[1].call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
 	if err == nil || !strings.Contains(err.Error(), "Approval channel disconnected") {
 		t.Errorf("the caller is told %v", err)
 	}
@@ -73,15 +73,15 @@ func TestApproverLeavesTheChannel(t *testing.T) {
 func TestPageIsOpenedLater(t *testing.T) {
 	p := start(t)
 	done := make(chan []error)
-	ways := p.ways(t)
-	for _, way := range ways {
+	frontends := p.frontends(t)
+	for _, frontend := range frontends {
 		go func() {
-			_, err := way.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+			_, err := frontend.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
 			done <- []error{err}
 		}()
 	}
 	log := p.said.follow(t)
-	for waiting := 0; waiting < len(ways); {
+	for waiting := 0; waiting < len(frontends); {
 		line, err := log.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
@@ -91,12 +91,12 @@ func TestPageIsOpenedLater(t *testing.T) {
 		}
 	}
 	p.decide(t, accept)
-	for range ways {
+	for range frontends {
 		if err := <-done; err[0] != nil {
 			t.Error(err[0])
 		}
 	}
-	if got := p.lines(t, "file"); len(got) != len(ways) {
+	if got := p.lines(t, "file"); len(got) != len(frontends) {
 		t.Errorf("there are the lines %q", got)
 	}
 }
@@ -144,23 +144,23 @@ func TestTerminalIsAsked(t *testing.T) {
 			}
 		}
 	}
-	for i, way := range p.ways(t) {
+	for i, frontend := range p.frontends(t) {
 		go answer(func(code string) string { return code })
-		if _, err := way.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`); err != nil {
+		if _, err := frontend.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`); err != nil {
 			t.Error(err)
 		}
 		if err := <-typed; err != nil {
 			t.Error(err)
 		}
 		go answer(func(string) string { return "y" })
-		if _, err := way.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`); err == nil || !strings.Contains(err.Error(), "rejected") {
+		if _, err := frontend.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`); err == nil || !strings.Contains(err.Error(), "rejected") {
 			t.Errorf("error %v", err)
 		}
 		if err := <-typed; err != nil {
 			t.Error(err)
 		}
 		if got := len(p.lines(t, "file")); got != i+1 {
-			t.Errorf("%s: it is done %d times, want %d", way.name, got, i+1)
+			t.Errorf("%s: it is done %d times, want %d", frontend.name, got, i+1)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func isQuiet(t *testing.T, asked <-chan *approval.Request) {
 	}
 }
 
-func TestEveryFaceListsTheSame(t *testing.T) {
+func TestEveryFrontendListsTheSame(t *testing.T) {
 	p := start(t)
 	want := []string{"shelf__look", "shelf__put", "shelf__put_and_stay"} // and no denied tool
 	lists := map[string][]string{}
@@ -115,27 +115,27 @@ func TestEveryFaceListsTheSame(t *testing.T) {
 			lists["proxy"] = append(lists["proxy"], s.ID+"__"+tool.Name)
 		}
 	}
-	for _, face := range []string{"mcp", "rest", "openapi", "proxy"} {
-		slices.Sort(lists[face])
-		if !slices.Equal(lists[face], want) {
-			t.Errorf("%s lists %q, want %q", face, lists[face], want)
+	for _, frontend := range []string{"mcp", "rest", "openapi", "proxy"} {
+		slices.Sort(lists[frontend])
+		if !slices.Equal(lists[frontend], want) {
+			t.Errorf("%s lists %q, want %q", frontend, lists[frontend], want)
 		}
 	}
 }
 
 // The policy allows, asks and denies the same calls at every endpoint. An approved call runs
 // once, with the approved arguments, and is in the journal.
-func TestEveryFaceObeys(t *testing.T) {
+func TestEveryFrontendObeys(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	p := start(t, "-journal", journal)
 	answer := make(chan decision, 1)
 	asked := p.decide(t, func(ctx context.Context, prompt *approval.Prompt) error { return (<-answer)(ctx, prompt) })
-	ways := p.ways(t)
-	for _, way := range ways {
-		t.Run(way.name, func(t *testing.T) {
-			name := strings.ReplaceAll(way.name, " ", "-")
+	frontends := p.frontends(t)
+	for _, frontend := range frontends {
+		t.Run(frontend.name, func(t *testing.T) {
+			name := strings.ReplaceAll(frontend.name, " ", "-")
 			arguments := `{ "text" : "` + name + `" , "path" : ` + encoded(t, p.path(name)) + ` }`
-			call := func(tool string) (string, error) { return way.call(t.Context(), tool, arguments) }
+			call := func(tool string) (string, error) { return frontend.call(t.Context(), tool, arguments) }
 			if _, err := call("look"); err != nil {
 				t.Errorf("what is allowed: %v", err)
 			}
@@ -152,7 +152,7 @@ func TestEveryFaceObeys(t *testing.T) {
 				t.Errorf("what is approved: %v", err)
 			}
 			r := isAsked(t, asked)
-			if string(r.Arguments) != arguments && way.name != "mcp" { // the client of MCP encodes the arguments itself
+			if string(r.Arguments) != arguments && frontend.name != "mcp" { // the client of MCP encodes the arguments itself
 				t.Errorf("asked about %s, want %s", r.Arguments, arguments)
 			}
 			if r.Server != "shelf" || r.Tool != "put" || r.Caller != "client" || r.ToolDigest == "" || !strings.HasPrefix(r.Launch, os.Args[0]+" (env ") {
@@ -172,7 +172,7 @@ func TestEveryFaceObeys(t *testing.T) {
 		t.Error(err)
 	}
 	var want []approval.Event
-	for range ways {
+	for range frontends {
 		want = append(want, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted, approval.EventAsked, approval.EventRejected)
 	}
 	if got := journalEvents(t, journal); !slices.Equal(got, want) {
@@ -223,7 +223,7 @@ func TestWithoutPolicy(t *testing.T) {
 		p := start(t, append(test.flags, "-policy", "", "-approve", "page")...)
 		asked := p.decide(t, reject)
 		var names []string
-		rest := p.ways(t)[1]
+		rest := p.frontends(t)[1]
 		for _, tool := range []string{"look", "put", "drop"} {
 			_, err := rest.call(t.Context(), tool, `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
 			select {
@@ -280,10 +280,10 @@ func TestEndsInOrder(t *testing.T) {
 	p := start(t, "-journal", journal)
 	asked := p.decide(t, never)
 	answered := make(chan error)
-	ways := p.ways(t)
-	for _, way := range ways {
+	frontends := p.frontends(t)
+	for _, frontend := range frontends {
 		go func() {
-			_, err := way.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+			_, err := frontend.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
 			answered <- err
 		}()
 		isAsked(t, asked)
@@ -291,7 +291,7 @@ func TestEndsInOrder(t *testing.T) {
 	if err := p.end(); err != nil {
 		t.Error(err)
 	}
-	for range ways {
+	for range frontends {
 		if err := <-answered; err == nil || !strings.Contains(err.Error(), "Approval channel closed") {
 			t.Errorf("the caller is told %v", err)
 		}
@@ -301,7 +301,7 @@ func TestEndsInOrder(t *testing.T) {
 	}
 	got := journalEvents(t, journal)
 	slices.Sort(got)
-	want := slices.Concat(slices.Repeat([]approval.Event{approval.EventAsked}, len(ways)), slices.Repeat([]approval.Event{approval.EventWithdrawn}, len(ways)))
+	want := slices.Concat(slices.Repeat([]approval.Event{approval.EventAsked}, len(frontends)), slices.Repeat([]approval.Event{approval.EventWithdrawn}, len(frontends)))
 	if !slices.Equal(got, want) {
 		t.Errorf("the journal has %q, want %q", got, want)
 	}
@@ -316,20 +316,20 @@ func TestCallerGoes(t *testing.T) {
 		withdrawn <- context.Cause(ctx)
 		return nil
 	})
-	for _, way := range p.ways(t) {
+	for _, frontend := range p.frontends(t) {
 		ctx, leave := context.WithCancel(t.Context())
 		answered := make(chan error)
 		go func() {
-			_, err := way.call(ctx, "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
+			_, err := frontend.call(ctx, "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
 			answered <- err
 		}()
 		isAsked(t, asked)
 		leave()
 		if err := <-answered; err == nil {
-			t.Errorf("%s: there is an answer", way.name)
+			t.Errorf("%s: there is an answer", frontend.name)
 		}
 		if err := <-withdrawn; !errors.Is(err, approval.ErrWithdrawn) {
-			t.Errorf("%s: %v", way.name, err)
+			t.Errorf("%s: %v", frontend.name, err)
 		}
 	}
 	if got := p.lines(t, "file"); len(got) > 0 {

@@ -59,7 +59,7 @@ func TestKilled(t *testing.T) {
 			p, kill := launched(t, "-journal", journal)
 			asked := p.decide(t, test.decided)
 			answered := make(chan error)
-			rest := p.ways(t)[1]
+			rest := p.frontends(t)[1]
 			go func() {
 				_, err := rest.call(t.Context(), "put_and_stay", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`)
 				answered <- err

@@ -160,7 +160,7 @@ func followed(t *testing.T, path string, log io.Writer) *hub {
 func changedBeforeFollow(t *testing.T, o *serveOptions, log io.Writer, change func()) *hub {
 	t.Helper()
 	o.reload = 10 * time.Millisecond
-	h := &hub{o: o, env: &environment{stderr: io.Discard}, logger: slog.New(slog.NewTextHandler(log, nil))}
+	h := &hub{opts: o, env: &environment{stderr: io.Discard}, logger: slog.New(slog.NewTextHandler(log, nil))}
 	if err := h.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestServersComeAndGoWhileACallGoesOn(t *testing.T) {
 			path := behindFile(t, "one", "two")
 			d := followed(t, path, io.Discard)
 			changed := make(chan struct{}, 16)
-			session, err := client.Connect(t.Context(), transport.Pipe(d.face), &client.Options{
+			session, err := client.Connect(t.Context(), transport.Pipe(d.server), &client.Options{
 				Era: era, OnChange: func(context.Context, mcp.Change) { changed <- struct{}{} },
 			})
 			if err != nil {
@@ -240,7 +240,7 @@ func TestServersComeAndGoWhileACallGoesOn(t *testing.T) {
 func TestBrokenFileChangesNothing(t *testing.T) {
 	path := behindFile(t, "one")
 	said := &output{}
-	session := connect(t, transport.Pipe(followed(t, path, said).face), client.Auto)
+	session := connect(t, transport.Pipe(followed(t, path, said).server), client.Auto)
 	before, err := answer(t.Context(), session, "one__process", struct{}{})
 	if err != nil {
 		t.Fatal(err)

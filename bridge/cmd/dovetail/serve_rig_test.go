@@ -308,14 +308,14 @@ func encoded(t *testing.T, value any) string {
 	return string(text)
 }
 
-// A way is one of those by which a tool can be called.
-type way struct {
+// A frontend is one of the ways to call a tool: over MCP or over plain HTTP.
+type frontend struct {
 	name string
 	call func(ctx context.Context, tool, arguments string) (answer string, err error)
 }
 
-// ways are all of them. Any other result than the tool's own answer is an error.
-func (p *program) ways(t *testing.T) []way {
+// frontends returns all frontends. Any other result than the tool's own answer is an error.
+func (p *program) frontends(t *testing.T) []frontend {
 	t.Helper()
 	post := func(path func(tool string) string, body string, judge func(status int, answer []byte) error) func(context.Context, string, string) (string, error) {
 		return func(ctx context.Context, tool, arguments string) (string, error) {
@@ -334,7 +334,7 @@ func (p *program) ways(t *testing.T) []way {
 		return nil
 	}
 	session := p.connect(t, &client.Options{Tasks: client.TasksOff}) // it waits for the person on its connection
-	return []way{
+	return []frontend{
 		{"mcp", func(ctx context.Context, tool, arguments string) (string, error) {
 			result, err := session.CallTool(ctx, "shelf__"+tool, json.RawMessage(arguments), nil)
 			if err == nil && result.Meta.Get(mcp.MetaRefusal) != nil {

@@ -160,7 +160,7 @@ func TestRealTerminal(t *testing.T) {
 			if !strings.Contains(screen, "LAST") {
 				screen += terminal.until(t, "LAST")
 			}
-			rest := p.ways(t)[1]
+			rest := p.frontends(t)[1]
 			terminal.key(t, "stale\n")
 			done := make(chan error, 1)
 			call := func() {

@@ -188,7 +188,7 @@ func TestDoctor(t *testing.T) {
 			checks := make(map[string]level)
 			for _, f := range findings {
 				checks[f.Check] = f.Level
-				if (f.Do == "") != (f.Level == fine) {
+				if (f.Advice == "") != (f.Level == fine) {
 					t.Errorf("%+v", f)
 				}
 			}

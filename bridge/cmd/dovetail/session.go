@@ -23,7 +23,7 @@ const sessionVerb = "session"
 var sessionVerbs = map[string]*verb{"watch": {"watch [URI…]", 0, -1, watchOn}, "wait": {"wait", 0, 0, wait}}
 
 // converse runs the typed verbs in one session. It prints the error of a verb and goes on.
-func (c *invocation) converse(ctx context.Context, i *inspection, typed *lines) error {
+func (c *invocation) converse(ctx context.Context, i *inspection, typed *lineReader) error {
 	for {
 		line, err := typed.ask(ctx, "$ ")
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -104,30 +104,30 @@ func everyChange(uris []string) mcp.SubscriptionFilter {
 // maxLine bounds a typed line, in bytes.
 const maxLine = 1 << 20
 
-// lines reads input line by line.
-type lines struct {
+// A lineReader reads input line by line.
+type lineReader struct {
 	out   io.Writer // output of the prompts
 	echo  bool      // the input is not a terminal: print the lines
 	start func()
-	typed chan string
-	err   error // why typed is closed; nil at the end of the input
+	lines chan string
+	err   error // why lines is closed; nil at the end of the input
 }
 
-// newLines returns lines of in. Reading starts with the first prompt and ends with ctx.
-func newLines(ctx context.Context, in io.Reader, out io.Writer) *lines {
-	l := &lines{out: out, echo: !isTerminal(in), typed: make(chan string)}
+// newLineReader returns a reader of the lines of in. Reading starts with the first prompt and ends with ctx.
+func newLineReader(ctx context.Context, in io.Reader, out io.Writer) *lineReader {
+	l := &lineReader{out: out, echo: !isTerminal(in), lines: make(chan string)}
 	l.start = sync.OnceFunc(func() { go l.read(ctx, in) })
 	return l
 }
 
 // read runs in its own goroutine, because a read from a terminal cannot be interrupted.
-func (l *lines) read(ctx context.Context, in io.Reader) {
-	defer close(l.typed)
+func (l *lineReader) read(ctx context.Context, in io.Reader) {
+	defer close(l.lines)
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, maxLine)
 	for scanner.Scan() {
 		select {
-		case l.typed <- scanner.Text():
+		case l.lines <- scanner.Text():
 		case <-ctx.Done():
 			return
 		}
@@ -136,11 +136,11 @@ func (l *lines) read(ctx context.Context, in io.Reader) {
 }
 
 // ask prints a prompt and returns the next line, or [io.EOF].
-func (l *lines) ask(ctx context.Context, prompt string) (string, error) {
+func (l *lineReader) ask(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(l.out, prompt)
 	l.start()
 	select {
-	case line, ok := <-l.typed:
+	case line, ok := <-l.lines:
 		if !ok {
 			fmt.Fprintln(l.out)
 			return "", cmp.Or(l.err, io.EOF)

@@ -95,7 +95,7 @@ func TestLines(t *testing.T) {
 	in, _ := io.Pipe() // no input
 	defer in.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := newLines(ctx, in, io.Discard)
+	l := newLineReader(ctx, in, io.Discard)
 	cancel()
 	if _, err := l.ask(ctx, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
@@ -105,7 +105,7 @@ func TestLines(t *testing.T) {
 		in   io.Reader
 		want error
 	}{{strings.NewReader(""), io.EOF}, {iotest.ErrReader(broken), broken}} {
-		if _, err := newLines(t.Context(), test.in, io.Discard).ask(t.Context(), ""); !errors.Is(err, test.want) {
+		if _, err := newLineReader(t.Context(), test.in, io.Discard).ask(t.Context(), ""); !errors.Is(err, test.want) {
 			t.Errorf("error = %v, want %v", err, test.want)
 		}
 	}

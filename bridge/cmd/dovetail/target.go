@@ -236,7 +236,7 @@ const connectTimeout = 30 * time.Second
 // single target.
 type servers struct {
 	bridge *bridge.Bridge
-	face   *server.Server
+	server *server.Server
 }
 
 // openServers reads a configuration file. It prints the errors of a server and goes on with
@@ -250,14 +250,14 @@ func openServers(ctx context.Context, c *invocation, stderr io.Writer) (*servers
 	if err != nil {
 		return nil, err
 	}
-	s := &servers{face: server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{Logger: logger})}
+	s := &servers{server: server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{Logger: logger})}
 	if s.bridge, err = bridge.New(&bridge.Options{Logger: logger, StartTimeout: c.timeout}, configs...); err != nil {
 		return nil, err
 	}
-	if err := s.face.Mount(s.bridge, nil); err != nil {
+	if err := s.server.Mount(s.bridge, nil); err != nil {
 		return nil, err
 	}
-	if err := s.face.Start(ctx); err != nil {
+	if err := s.server.Start(ctx); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -343,7 +343,7 @@ func (s *servers) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	_ = s.face.Shutdown(ctx) // the results are printed; the error has no effect
+	_ = s.server.Shutdown(ctx) // the results are printed; the error has no effect
 }
 
 // logIn obtains a token for the target if -login is set.

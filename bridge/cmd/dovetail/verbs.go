@@ -17,13 +17,13 @@ import (
 
 // An inspection runs one verb.
 type inspection struct {
-	session *client.Session
-	servers *servers // nil: a single target
-	out     io.Writer
-	changes <-chan []byte
-	bar     *bar
-	text    bool          // print text for people, not JSON
-	started time.Duration // how long it took to open the session
+	session     *client.Session
+	servers     *servers // nil: a single target
+	out         io.Writer
+	changes     <-chan []byte
+	progress    *progressBar
+	text        bool          // print text for people, not JSON
+	connectTime time.Duration // how long it took to open the session
 }
 
 // A verb is a command that uses a session.
@@ -85,8 +85,8 @@ func (i *inspection) do(ctx context.Context, method string, params any) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	result, err := i.session.Call(ctx, method, encoded, &client.CallOptions{Progress: i.bar.progress})
-	i.bar.clear()
+	result, err := i.session.Call(ctx, method, encoded, &client.CallOptions{Progress: i.progress.report})
+	i.progress.clear()
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func ping(ctx context.Context, i *inspection, _ []string) error {
 		return err
 	}
 	if i.text {
-		_, err := fmt.Fprintf(i.out, "answered in %v, after %v to open the session\n", time.Since(began).Round(time.Microsecond), i.started.Round(time.Millisecond))
+		_, err := fmt.Fprintf(i.out, "answered in %v, after %v to open the session\n", time.Since(began).Round(time.Microsecond), i.connectTime.Round(time.Millisecond))
 		return err
 	}
 	return i.print([]byte("{}"))

@@ -28,17 +28,17 @@ type website struct {
 
 // newWebsite listens, and prints the addresses and tokens. Tokens are printed only here.
 func (h *hub) newWebsite() (*website, error) {
-	listener, err := net.Listen("tcp", cmp.Or(h.o.http, "127.0.0.1:0"))
+	listener, err := net.Listen("tcp", cmp.Or(h.opts.http, "127.0.0.1:0"))
 	if err != nil {
 		return nil, err
 	}
 	w := &website{listener: listener, served: make(chan error, 1)}
-	if h.o.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return nil, errors.Join(misuse("-open serves every client: expected a loopback address such as 127.0.0.1, found %s", h.o.http), listener.Close())
+	if h.opts.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return nil, errors.Join(misuse("-open serves every client: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), listener.Close())
 	}
 	mux := http.NewServeMux()
 	h.routeApprovals(w, mux)
-	if h.o.http != "" {
+	if h.opts.http != "" {
 		if err := h.routeClients(w, mux); err != nil {
 			return nil, errors.Join(err, listener.Close())
 		}
@@ -54,7 +54,7 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 		return
 	}
 	mux.Handle("/approval", h.channel)
-	if h.o.approve == "channel" {
+	if h.opts.approve == "channel" {
 		fmt.Fprintf(h.env.stderr, "approve  ws://%s/approval with the token %s\n", w.listener.Addr(), h.channel.Token())
 		return
 	}
@@ -64,8 +64,8 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 
 // routeClients adds the routes of clients.
 func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
-	token, tokens := h.o.token, &gateway.AuthenticatorOptions{Open: h.o.open, Logger: h.logger}
-	if !h.o.open {
+	token, tokens := h.opts.token, &gateway.AuthenticatorOptions{Open: h.opts.open, Logger: h.logger}
+	if !h.opts.open {
 		token = cmp.Or(token, rand.Text())
 		tokens.Tokens = map[string]string{token: "client"}
 	}
@@ -73,24 +73,24 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	if err != nil {
 		return err
 	}
-	launching := &toolserver.Options{Server: h.face, States: h.bridge.States, Middleware: h.middleware, Guards: h.guards, Authenticator: access, Logger: h.logger}
-	if h.o.launch {
+	launching := &toolserver.Options{Server: h.server, States: h.bridge.States, Middleware: h.middleware, Guards: h.guards, Authenticator: access, Logger: h.logger}
+	if h.opts.launch {
 		launching.Launch = toolserver.LaunchAny
 	}
 	tools, err := toolserver.New(launching)
 	if err != nil {
 		return err
 	}
-	plain := gateway.New(h.face, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
-	endpoint := streamable.Handler(h.face, &streamable.Options{Logger: h.logger})
+	plain := gateway.New(h.server, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
+	endpoint := streamable.Handler(h.server, &streamable.Options{Logger: h.logger})
 	mux.Handle("/", h.afterStart(tools))
 	mux.Handle("/mcp", access.Handler(endpoint))
 	mux.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
 	mux.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
 	mux.Handle("/metrics", access.Handler(h.telemetry.metrics))
 	mux.HandleFunc("GET /health", h.health)
-	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.face.Shutdown, func(context.Context) error { return endpoint.Close() })
-	if token != h.o.token {
+	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.server.Shutdown, func(context.Context) error { return endpoint.Close() })
+	if token != h.opts.token {
 		fmt.Fprintf(h.env.stderr, "clients  Authorization: Bearer %s\n", token)
 	}
 	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /health and /metrics\n", w.listener.Addr())
@@ -101,7 +101,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 // tools. Requests of MCP wait by themselves.
 func (h *hub) afterStart(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.face.Start(r.Context()); err != nil {
+		if err := h.server.Start(r.Context()); err != nil {
 			http.Error(w, "the servers could not start", http.StatusServiceUnavailable)
 			return
 		}

@@ -146,11 +146,11 @@ func TestDeferred(t *testing.T) {
 	}
 	send("/tool-server-url", `{"tool_server_url":"http://127.0.0.1:1"}`, 500, `{"status":"error","message":"Can't connect to tool server: `)
 	send("/tool-server-url", `{"tool_server_url":"`+toolServer(t, http.StatusTeapot)+`"}`, 500, "418")
-	if n := len(u.tools()); n != 0 || len(u.told(0)) != 0 {
+	if n := len(u.tools()); n != 0 || len(u.waitChanges(0)) != 0 {
 		t.Errorf("%d tools before", n)
 	}
 	send("/mcp/tool-server-url", `{"tool_server_url":"`+good+`/"}`, 200, `{"status":"success"}`)
-	if told := u.told(1); len(told) != 1 || told[0].Kind != mcp.KindTool {
+	if told := u.waitChanges(1); len(told) != 1 || told[0].Kind != mcp.KindTool {
 		t.Errorf("told %v", told)
 	}
 	if n := len(u.tools()); n < 30 {
@@ -159,9 +159,9 @@ func TestDeferred(t *testing.T) {
 	if got := u.call("run_command", `{"command":"echo $TOOL_SERVER_URL; env"}`); !strings.Contains(got, good+`\n`) || strings.Contains(got, "secret") {
 		t.Error(got)
 	}
-	u.told(0)
+	u.waitChanges(0)
 	send("/tool-server-url", `{"tool_server_url":"`+good+`"}`, 200, `{"status":"success"}`)
-	if told := u.told(0); len(told) > 1 {
+	if told := u.waitChanges(0); len(told) > 1 {
 		t.Errorf("again: told %v", told)
 	}
 }
@@ -190,12 +190,12 @@ func TestCustomServers(t *testing.T) {
 	before := len(u.tools())
 	step := func(method, path, body string, status int, want string, told int) {
 		t.Helper()
-		u.told(0)
+		u.waitChanges(0)
 		got, answer := s.send(method, path, body)
 		if got != status || !strings.Contains(answer, want) {
 			t.Errorf("%s %s: %d %s, want %d %s", method, path, got, answer, status, want)
 		}
-		if changes := u.told(told); len(changes) != told {
+		if changes := u.waitChanges(told); len(changes) != told {
 			t.Errorf("%s %s %.60s: told %v", method, path, body, changes)
 		}
 	}
@@ -362,7 +362,7 @@ func TestAddedServerChangesNoRules(t *testing.T) {
 		"run_command":     {Server: own, Name: "run_command", Trusted: true},
 		"mcp_run_command": {Server: "run", Name: "command"},
 	} {
-		e := s.face.Catalog().Lookup(mcp.KindTool, exposed)
+		e := s.server.Catalog().Lookup(mcp.KindTool, exposed)
 		if e != nil {
 			want.Launch = e.Origin.Launch
 		}
@@ -391,12 +391,12 @@ func TestAddedServerChangesNoRules(t *testing.T) {
 // A sandbox that is given its own URL as a server offers its tools once.
 func TestTheSandboxItselfIsNotAdded(t *testing.T) {
 	s := served(t, testOptions(t))
-	before := s.face.Catalog().Len(mcp.KindTool)
+	before := s.server.Catalog().Len(mcp.KindTool)
 	body := fmt.Sprintf(`{"mcpServers":{"self":{"url":"%s/mcp","headers":{"Authorization":"Bearer %s"}}}}`, s.url, s.token)
 	if status, answer := s.send("POST", "/custom-mcp", body); status != http.StatusBadGateway || !strings.Contains(answer, "leads back") {
 		t.Errorf("the sandbox itself: %d %s", status, answer)
 	}
-	if after := s.face.Catalog().Len(mcp.KindTool); after != before {
+	if after := s.server.Catalog().Len(mcp.KindTool); after != before {
 		t.Errorf("there are %d tools, want %d", after, before)
 	}
 }

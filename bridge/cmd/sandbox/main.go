@@ -101,15 +101,15 @@ func run(ctx context.Context, guard *process.Guard, o options, said io.Writer) e
 		return err
 	}
 	if o.address == "" {
-		err = stdio.Serve(ctx, s.face, nil)
+		err = stdio.Serve(ctx, s.server, nil)
 	} else {
 		err = s.serveHTTP(ctx, said)
 	}
 	return errors.Join(err, s.close(ctx))
 }
 
-// access returns an authenticator for a token. The default token is random.
-func (s *sandbox) access(token, principal string, open bool) (*gateway.Authenticator, error) {
+// newAuthenticator returns an authenticator for a token. The default token is random.
+func (s *sandbox) newAuthenticator(token, principal string, open bool) (*gateway.Authenticator, error) {
 	opts := &gateway.AuthenticatorOptions{Open: open, Logger: s.logger}
 	if token != "" {
 		opts.Tokens = map[string]string{token: principal}
@@ -125,11 +125,11 @@ func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
 	if s.token != "" && s.token == s.controlToken {
 		return errors.New("-control-token: expected another than -token")
 	}
-	agents, err := s.access(s.token, "agent", s.open)
+	agents, err := s.newAuthenticator(s.token, "agent", s.open)
 	if err != nil {
 		return err
 	}
-	operators, err := s.access(s.controlToken, "operator", false)
+	operators, err := s.newAuthenticator(s.controlToken, "operator", false)
 	if err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
 		return err
 	}
 	defer routes.Close()
-	tools := gateway.New(s.face, &gateway.Options{Authenticator: agents, Logger: s.logger})
+	tools := gateway.New(s.server, &gateway.Options{Authenticator: agents, Logger: s.logger})
 	mux := http.NewServeMux()
 	mux.Handle("/", routes)
 	for _, path := range []string{"/mcp/tools", "/mcp/tools/"} {
 		mux.Handle(path, http.StripPrefix("/mcp", tools.REST(nil)))
 	}
-	err = streamable.Serve(ctx, s.address, s.face, &streamable.ServeOptions{
+	err = streamable.Serve(ctx, s.address, s.server, &streamable.ServeOptions{
 		Options: streamable.Options{Logger: s.logger},
 		Wrap:    agents.Handler,
 		Other:   mux,
@@ -183,9 +183,9 @@ func (p ownTools) Catalog() *server.Catalog {
 	}).(*server.Catalog)
 }
 
-// surround enforces the policy of a file for all tools. The user of the calling client
+// addPolicy enforces the policy of a file for all tools. The user of the calling client
 // decides about calls for which the policy asks.
-func (s *sandbox) surround(opts *server.Options) error {
+func (s *sandbox) addPolicy(opts *server.Options) error {
 	if s.policy == "" {
 		return nil
 	}

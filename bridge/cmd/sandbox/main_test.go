@@ -152,12 +152,12 @@ func connected(t *testing.T, dialer transport.Dialer, opts client.Options) *user
 }
 
 func newUser(t *testing.T, s *sandbox) *user {
-	return connected(t, transport.Pipe(s.face), client.Options{})
+	return connected(t, transport.Pipe(s.server), client.Options{})
 }
 
-// told returns the changes that were reported since the last call. It waits for as many as are
+// waitChanges returns the changes that were reported since the last call. It waits for as many as are
 // expected, and a while for more.
-func (u *user) told(expected int) []mcp.Change {
+func (u *user) waitChanges(expected int) []mcp.Change {
 	u.t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); ; {
 		<-time.After(100 * time.Millisecond)
@@ -306,7 +306,7 @@ func elicit(answer func(*mcp.ElicitParams) *mcp.ElicitResult) func(context.Conte
 }
 
 func connectedTo(t *testing.T, s *sandbox, opts client.Options) *user {
-	return connected(t, transport.Pipe(s.face), opts)
+	return connected(t, transport.Pipe(s.server), opts)
 }
 
 // sleepTime is a duration that no other test process on this machine uses, longer than any test.

@@ -27,7 +27,7 @@ func TestToolsOverHTTP(t *testing.T) {
 	}
 	status, body := s.send("GET", "/mcp/tools", "")
 	var list struct{ Tools []mcp.Tool }
-	if err := json.Unmarshal([]byte(body), &list); status != http.StatusOK || err != nil || len(list.Tools) != s.face.Catalog().Len(mcp.KindTool) {
+	if err := json.Unmarshal([]byte(body), &list); status != http.StatusOK || err != nil || len(list.Tools) != s.server.Catalog().Len(mcp.KindTool) {
 		t.Fatalf("%d, %d tools, %v: %.200s", status, len(list.Tools), err, body)
 	}
 	names := make(map[string]bool)
@@ -120,7 +120,7 @@ func TestBrowserNames(t *testing.T) {
 	o.browser, o.chromium, o.pass = os.Args[0], os.Args[0], o.pass+","+asBrowser
 	s := started(t, o)
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
-		session, err := client.Connect(t.Context(), transport.Pipe(s.face), &client.Options{Era: era})
+		session, err := client.Connect(t.Context(), transport.Pipe(s.server), &client.Options{Era: era})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestBrowserNames(t *testing.T) {
 			}
 		}
 	}
-	if e := s.face.Catalog().Lookup(mcp.KindTool, "browser_mouse_wheel"); e != nil {
+	if e := s.server.Catalog().Lookup(mcp.KindTool, "browser_mouse_wheel"); e != nil {
 		t.Error("browser_mouse_wheel is offered under its own name, too")
 	}
 }

@@ -24,9 +24,9 @@ type sandbox struct {
 
 	shell *shell.Shell
 
-	face       *server.Server   // serves the clients
-	tools      *server.Server   // tools of the sandbox, mounted in face
-	added      *control.Servers // added servers, mounted in face
+	server     *server.Server   // serves the clients
+	tools      *server.Server   // tools of the sandbox, mounted in server
+	added      *control.Servers // added servers, mounted in server
 	browser    *browser
 	registered bool // tools is mounted
 }
@@ -43,7 +43,7 @@ func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *sl
 	s := &sandbox{options: o, logger: logger, files: files}
 	s.shell, err = shell.New(guard, files, &shell.Options{Env: process.Variables(strings.Split(o.pass, ",")...), PortURL: o.portURL, Logger: logger})
 	if err == nil {
-		err = s.assemble(ctx, guard)
+		err = s.mount(ctx, guard)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close(ctx))
@@ -54,15 +54,15 @@ func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *sl
 const instructions = "A workspace: paths are relative to it. Start programs that go on, such as servers, " +
 	"with run_background; register_port says whether they listen, and gives the URL for the browser."
 
-// assemble mounts all parts in the server.
-func (s *sandbox) assemble(ctx context.Context, guard *process.Guard) error {
+// mount mounts all parts in the server.
+func (s *sandbox) mount(ctx context.Context, guard *process.Guard) error {
 	opts := &server.Options{Logger: s.logger, Instructions: instructions, Capabilities: everything()}
-	err := s.surround(opts)
+	err := s.addPolicy(opts)
 	if err != nil {
 		return err
 	}
 	info := mcp.Implementation{Name: "sandbox", Version: "1.0.0"}
-	s.face = server.New(info, opts)
+	s.server = server.New(info, opts)
 	s.tools = server.New(info, &server.Options{Logger: s.logger})
 	if s.browser, err = newBrowser(guard, s.options, s.logger); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *sandbox) assemble(ctx context.Context, guard *process.Guard) error {
 	if s.customMCP != "" {
 		err = s.added.Load(ctx, s.customMCP)
 	}
-	err = errors.Join(err, s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.face.Mount(s.added, &server.MountOptions{Prefix: control.Prefix}))
+	err = errors.Join(err, s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.server.Mount(s.added, &server.MountOptions{Prefix: control.Prefix}))
 	if err != nil || s.deferred {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *sandbox) register() error {
 	if err := s.tools.Replace(entries...); err != nil || s.registered {
 		return err
 	}
-	err = s.face.Mount(ownTools{s.tools.Provider()}, nil)
+	err = s.server.Mount(ownTools{s.tools.Provider()}, nil)
 	s.registered = err == nil
 	return err
 }
@@ -116,8 +116,8 @@ func (s *sandbox) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	var err error
-	if s.face != nil {
-		err = s.face.Shutdown(ctx)
+	if s.server != nil {
+		err = s.server.Shutdown(ctx)
 	}
 	if s.browser != nil {
 		err = errors.Join(err, s.browser.close())
