@@ -260,13 +260,11 @@ func readDecision(content json.RawMessage) (approved bool, err error) {
 	return false, Errorf(Failed, `the form was accepted without a decision: decision must be "approve" or "reject"`)
 }
 
-// Quorum returns an approver that approves if count of the given approvers do. It calls
-// [Elicitation] approvers first, one after another, and then all others concurrently. A yes is
-// remembered for the shortest time of all answers. The
-// first no, and the last yes that is needed, decide; Quorum then cancels the remaining
-// approvers and waits until they return. An approver that fails does not count; if too few
-// remain, the error is that of the first one that failed. Quorum panics if count is less than
-// 1 or greater than the number of approvers.
+// Quorum returns an approver that approves if count of the given approvers do. It calls [Elicitation] approvers first,
+// one after another, and then all others concurrently. A yes is remembered for the shortest time of all answers. The
+// first no, and the last yes that is needed, decide; Quorum then cancels the remaining approvers and waits until they
+// return. An approver that fails does not count. If too few remain, Quorum returns the error of the first approver that
+// failed. Quorum panics if count is less than 1 or greater than the number of approvers.
 func Quorum(count int, approvers ...Approver) Approver {
 	if count < 1 || count > len(approvers) {
 		panic(fmt.Sprintf("approval.Quorum: count is %d, expected 1 to %d", count, len(approvers)))

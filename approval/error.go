@@ -118,8 +118,8 @@ func (e *Error) data() json.RawMessage {
 	return append(jsonscan.AppendString([]byte(`{"type":`), string(e.Code)), '}')
 }
 
-// ToolResult returns the result for the caller, with isError and with text for the model: that of
-// the error, whether the tool may have been called, and that the call should not be repeated. The key [mcp.MetaRefusal] of its _meta has
+// ToolResult returns the result for the caller, with isError. Its text for the model has the text of the error, whether
+// the tool may have been called, and that the call should not be repeated. The key [mcp.MetaRefusal] of its _meta has
 // data such as {"type":"REJECTED"}. ToolResult returns nil with Options.ProtocolErrors.
 func (e *Error) ToolResult() *mcp.CallToolResult {
 	if e.protocol {

@@ -114,7 +114,7 @@ func ExampleElicitation() {
 	// deleted /etc/passwd <nil>
 }
 
-// exampleRequest returns a request like those of a guard.
+// exampleRequest returns a request as a guard makes it.
 func exampleRequest() *approval.Request {
 	return &approval.Request{
 		ID:        "1",

@@ -19,11 +19,11 @@ type Journal interface {
 type Entry struct {
 	Time  time.Time `json:"time"`
 	Event Event     `json:"event"`
-	// ID and Digest are those of the request.
+	// ID and Digest are copied from the request.
 	ID     string `json:"id,omitempty"`
 	Digest Digest `json:"digest,omitzero"`
-	// Server, Launch, Tool, ToolDigest, Caller and Deadline are those of the request. They
-	// are set for [EventAsked] and [EventResumed] only.
+	// Server, Launch, Tool, ToolDigest, Caller and Deadline are copied from the request. They are set for [EventAsked]
+	// and [EventResumed] only.
 	Server     string    `json:"server,omitempty"`
 	Launch     string    `json:"launch,omitempty"`
 	Tool       string    `json:"tool,omitempty"`

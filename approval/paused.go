@@ -71,7 +71,7 @@ func (g *guard) begin(ctx context.Context, opened *grant) error {
 	return g.grants.begin(opened)
 }
 
-// take takes a grant from the store for the next run of its call. request is that of the new run.
+// take takes a grant from the store for the next run of its call. request is the request of the new run.
 func (g *guard) take(ctx context.Context, request *Request, id callID, key string, token resumeToken) (*grant, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()

@@ -51,11 +51,10 @@ type Request struct {
 	// late. Both are truncated to milliseconds, and have a reading of the monotonic clock.
 	Created, Deadline time.Time
 
-	// Title and Description are those of the tool's definition, written by the author of the server.
-	// Each is truncated to 4 KiB.
+	// Title and Description are copied from the tool's definition, which the author of the server has written. Each is
+	// truncated to 4 KiB.
 	Title, Description string
-	// Annotations are those of the tool's definition. Without a hint, the tool may delete or
-	// overwrite data.
+	// Annotations are copied from the tool's definition. Without a hint, the tool may delete or overwrite data.
 	Annotations mcp.ToolAnnotations
 	// Trusted means that the annotations can be relied on: [mcp.Origin].Trusted, or the tool is one
 	// of this program. Otherwise they are what the server says.

@@ -106,7 +106,7 @@ func TestDigests(t *testing.T) {
 		r := base()
 		change(r)
 		if other, known := seen[r.Digest()]; known {
-			t.Errorf("%s: the digest is that of %s", name, other)
+			t.Errorf("%s: the digest is the digest of %s", name, other)
 		}
 		seen[r.Digest()] = name
 		own := name == "id" || name == "created" || name == "deadline"

@@ -82,7 +82,7 @@ func newTaskFixture(t testing.TB) *taskFixture {
 	return f
 }
 
-// serve starts a server. approver is that of the fixture if it is nil.
+// serve starts a server. A nil approver means the approver of the fixture.
 func (f *taskFixture) serve(approver approval.Approver, shared store.Store) *server.Server {
 	f.t.Helper()
 	if approver == nil {
@@ -160,8 +160,7 @@ func (f *taskFixture) wantRuns(want int32) {
 	}
 }
 
-// A call that waits for a person is a task. The result is that of a call without tasks, and so is the
-// journal.
+// A call that waits for a person is a task. The result and the journal are the same as for a call without tasks.
 func TestWaitingIsATask(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -112,7 +112,7 @@ func isAffected(change mcp.Change, key cacheKey) bool {
 	case change.TaskID != "":
 		return false
 	case change.URI != "":
-		// The URI may be that of a parent, or of a part, of the resource.
+		// The URI may name a parent or a part of the resource.
 		return key.method == mcp.MethodResourcesRead &&
 			(strings.HasPrefix(key.arguments, change.URI) || strings.HasPrefix(change.URI, key.arguments))
 	case change.Kind == mcp.KindTool:

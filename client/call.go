@@ -130,7 +130,7 @@ type outgoingCall struct {
 	response  *jsonrpc.Response // the last response, unless the call is forwarded
 }
 
-// failed returns the error of a call: that of the server or connection, or that of a middleware.
+// failed returns the error of a call. The error is from the server, from the connection, or from a middleware.
 func (s *outgoingCall) failed(method string, err error) error {
 	if s.sent {
 		return asForwardError(method, err)

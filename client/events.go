@@ -85,13 +85,12 @@ const (
 // Events subscribes to an event of the server and yields its occurrences, in order, until ctx ends or
 // the caller stops. arguments is a value that encodes to a JSON object, or nil. opts may be nil.
 //
-// Events continues at the last position after the connection was interrupted or the server was
-// restarted, and drops occurrences that it has yielded before. While the server cannot be reached, it
-// tries again with pauses that grow to 30 seconds. The last error is yielded and ends the sequence:
-// that of ctx, the server's *[jsonrpc.Error] (for example with [mcp.CodeForbidden] when the access was
-// revoked, or [mcp.CodeNotFound] when the event was removed), or one that says that the session has
-// ended. A malformed occurrence, and a payload that does not fit the type Payload, are such errors too;
-// json.RawMessage fits all payloads.
+// Events continues at the last position after the connection was interrupted or the server was restarted, and drops
+// occurrences that it has yielded before. While the server cannot be reached, it tries again with pauses that grow to
+// 30 seconds. The last error is yielded and ends the sequence: the error of ctx, the server's *[jsonrpc.Error] (for
+// example with [mcp.CodeForbidden] when the access was revoked, or [mcp.CodeNotFound] when the event was removed), or
+// an error that says that the session has ended. A malformed occurrence, and a payload that does not fit the type
+// Payload, are such errors too; json.RawMessage fits all payloads.
 //
 // At most [Limits].QueuedBytes of occurrences wait for a slow caller; the others stay at the server.
 // The sequence may be used once. It must not be used concurrently; several sequences may.

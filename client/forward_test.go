@@ -334,7 +334,7 @@ func BenchmarkForward(b *testing.B) {
 	})
 }
 
-// TestForwardBudget checks that forwarding adds at most 20 allocations to those of two calls.
+// TestForwardBudget checks that forwarding adds at most 20 allocations to the allocations of two calls.
 func TestForwardBudget(t *testing.T) {
 	if racetest.Enabled {
 		t.Skip("the race detector allocates")

@@ -114,8 +114,7 @@ func (l *Limits) entriesOf(kind mcp.Kind) (limit string, most int) {
 	return "ListEntries", l.ListEntries
 }
 
-// CheckCount returns an error if a list has too many entries. The limits are those of
-// [Limits.WithDefaults].
+// CheckCount returns an error if a list has too many entries. It uses the limits that [Limits.WithDefaults] returns.
 func (l *Limits) CheckCount(kind mcp.Kind, entries int) error {
 	if limit, most := l.entriesOf(kind); entries > most {
 		return tooMany(limit, most, "the list", "entries")
@@ -123,8 +122,8 @@ func (l *Limits) CheckCount(kind mcp.Kind, entries int) error {
 	return nil
 }
 
-// CheckPage returns an error if a list is too large. pages and bytes count what was read of it, and
-// cursor is that of the next page, as JSON or nil. The limits are those of [Limits.WithDefaults].
+// CheckPage returns an error if a list is too large. pages and bytes count the pages and bytes that were read so far.
+// cursor is the cursor of the next page as JSON, or nil. CheckPage uses the limits that [Limits.WithDefaults] returns.
 func (l *Limits) CheckPage(pages, bytes int, cursor json.RawMessage) error {
 	switch {
 	case bytes > l.ListBytes:
@@ -137,8 +136,8 @@ func (l *Limits) CheckPage(pages, bytes int, cursor json.RawMessage) error {
 	return nil
 }
 
-// CheckEntry returns an error if the definition of an entry is too large. definition is a JSON
-// object. The limits are those of [Limits.WithDefaults].
+// CheckEntry returns an error if the definition of an entry is too large. definition is a JSON object. CheckEntry uses
+// the limits that [Limits.WithDefaults] returns.
 func (l *Limits) CheckEntry(kind mcp.Kind, definition json.RawMessage) error {
 	s := jsonscan.New(definition)
 	return l.checkEntry(kind, &s)

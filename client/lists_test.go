@@ -76,7 +76,7 @@ func TestPagesBeforeAnErrorAreKept(t *testing.T) {
 			t.Error(diff)
 		}
 		if err == nil || !strings.Contains(err.Error(), "the database is gone") {
-			t.Errorf("the error is %v, want that of the server", err)
+			t.Errorf("the error is %v, want the error of the server", err)
 		}
 	})
 }

@@ -46,11 +46,10 @@ type Session struct {
 	dead    error         // why there will be no other link
 }
 
-// Connect opens a session. It blocks until the server has answered, ctx ends, or
-// Options.ConnectTimeout has passed. opts may be nil. The session lasts until [Session.Close], and
-// not only as long as ctx. Over [transport.Pipe], the session has the principal of ctx
-// (transport.WithPrincipal), also after it has connected again. The error wraps that of the dialer,
-// of the server (*[jsonrpc.Error]), or of ctx.
+// Connect opens a session. It blocks until the server has answered, ctx ends, or Options.ConnectTimeout has passed.
+// opts may be nil. The session lasts until [Session.Close], and not only as long as ctx. Over [transport.Pipe], the
+// session has the principal of ctx (transport.WithPrincipal), also after it has connected again. The returned error
+// wraps the error of the dialer, of the server (*[jsonrpc.Error]), or of ctx.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
 	if opts != nil && opts.LogLevel != "" && !opts.LogLevel.Valid() {
 		return nil, fmt.Errorf("client: unknown log level %q", opts.LogLevel)

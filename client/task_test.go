@@ -909,7 +909,7 @@ func TestTaskSubscription(t *testing.T) {
 	}
 }
 
-// TestTaskStateRefused: the error of a request about a task is not that of the call. The server may be busy
+// TestTaskStateRefused: the error of a request about a task is not the error of the call. The server may be busy
 // although the tool runs.
 func TestTaskStateRefused(t *testing.T) {
 	for _, code := range []jsonrpc.Code{jsonrpc.Busy, jsonrpc.InternalError, mcp.CodeURLElicitationRequired} {

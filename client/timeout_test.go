@@ -60,7 +60,7 @@ func TestCallTimeout(t *testing.T) {
 							t.Errorf("the error is %v, want one that names %q", err, test.wantOption)
 						}
 						if test.wantOption == "" && strings.Contains(err.Error(), "client.") {
-							t.Errorf("the error is %v, want that of the context", err)
+							t.Errorf("the error is %v, want the error of the context", err)
 						}
 					})
 				})

@@ -32,10 +32,9 @@ func (s *Session) Tools(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.T
 // nil means none. omitempty means the same as in encoding/json. A failure that the tool reports is
 // a result with IsError. opts may be nil. Errors are as in [Session.Call].
 //
-// If the server continues the call as a task, CallTool waits for the task, also while the connection is
-// renewed. It answers the questions of the task as those of a call. When ctx ends, it cancels the task,
-// for which it waits up to 2 s, unless opts has OnTask. A task that was cancelled at the server is
-// [ErrTaskCancelled].
+// If the server continues the call as a task, CallTool waits for the task, also while the connection is renewed. It
+// answers the questions of the task like the questions of a call. When ctx ends, it cancels the task, for which it
+// waits up to 2 s, unless opts has OnTask. A task that was cancelled at the server is [ErrTaskCancelled].
 func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts *CallOptions) (*mcp.CallToolResult, error) {
 	resp, held, err := s.callTool(ctx, name, arguments, opts)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 )
 
-// A Conn is a JSON-RPC connection to one peer. It sends calls and notifications, and
-// passes those of the peer to a [Handler].
+// A Conn is a JSON-RPC connection to one peer. It sends calls and notifications, and passes the calls and notifications
+// of the peer to a [Handler].
 //
 // A Conn over a [Stream] reads its messages in [Conn.Run]. A Conn without a stream gets
 // its messages from [Conn.Receive] and is not run. HTTP uses it, since each HTTP request and

@@ -206,8 +206,8 @@ func TestConnCallMatchesIDByValue(t *testing.T) {
 	}
 }
 
-// When a call is abandoned, NotifyCancelled is called once. A late response is dropped and
-// does not become that of the next call.
+// When a call is abandoned, NotifyCancelled is called once. A late response is dropped and does not become the response
+// to the next call.
 func TestConnAbandon(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		type cancellation struct {

@@ -57,8 +57,8 @@ func appendResponse(dst []byte, r *Response) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// AppendRequest appends a call, or a notification if the id is zero. params may be nil. The
-// error is that of params; the returned slice must not be used then.
+// AppendRequest appends a call, or a notification if the id is zero. params may be nil. If params fails, AppendRequest
+// returns its error, and the returned slice must not be used.
 func AppendRequest(dst []byte, id ID, method string, params Appender) ([]byte, error) {
 	dst = appendStart(dst, id)
 	dst = jsonscan.AppendString(append(dst, `"method":`...), method)

@@ -31,7 +31,7 @@ func TestCallsAreRegisteredConcurrently(t *testing.T) {
 	var begun, refused [2]int
 	var answered, canceled int
 	begin := func(i int) func(round int) {
-		return func(round int) { // the ids are those of the other goroutine that begins calls
+		return func(round int) { // the other goroutine begins the calls with these ids
 			switch err := table.begin(newCall(n+round), 4*n); {
 			case err == nil:
 				begun[i]++

@@ -40,9 +40,9 @@ type Response struct {
 func (*Request) isMessage()  {}
 func (*Response) isMessage() {}
 
-// NewRequest returns a request whose params are checked like those of a received one: nil,
-// or an object or array without duplicate members on its first two levels. The error is an
-// *[Error] with [InvalidParams]. params must not be changed afterwards.
+// NewRequest returns a request. It checks params like the params of a received request: nil, or an object or array
+// without duplicate members on its first two levels. The error is an *[Error] with [InvalidParams]. params must not be
+// changed afterwards.
 func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) {
 	r := &Request{ID: id, Method: method}
 	if params == nil {

@@ -246,7 +246,7 @@ func TestMemberOfOtherParams(t *testing.T) {
 	}
 }
 
-// Member and Keys read replaced params, such as those of a middleware.
+// Member and Keys read replaced params, for example params that a middleware has set.
 func TestMemberOfReplacedParams(t *testing.T) {
 	req := decodeRequest(t, `{"name":"a","arguments":{"x":1}}`)
 	req.Params = json.RawMessage(`{"arguments":{"y":2},"name":"b"}`)

@@ -12,8 +12,8 @@ type Options struct {
 	// refused with [Busy]. Default 256. A call whose reply is being written does not count;
 	// at most 64 replies more than MaxInFlight may be written at the same time.
 	MaxInFlight int
-	// Limiter, if set, counts the calls of the peer in addition to MaxInFlight, for example
-	// together with those of other connections. It does not count calls that preempt others.
+	// Limiter, if set, counts the calls of the peer in addition to MaxInFlight, for example together with the calls of
+	// other connections. It does not count calls that preempt others.
 	Limiter Limiter
 	// MaxPending is how many calls to the peer may wait for responses. Further calls fail
 	// with [NotSent]. Default 1024.

@@ -30,10 +30,9 @@
 //
 // # Patterns
 //
-// Patterns are those of Python's fnmatchcase on every operating system: * matches any text,
-// ? matches one character, [a-z] matches a character of the set and [!a-z] one outside it. A
-// pattern must match the whole name, in exact case. There is no escape character: [*] matches
-// an asterisk.
+// Patterns match like Python's fnmatchcase on every operating system: * matches any text, ? matches one character,
+// [a-z] matches a character of the set and [!a-z] one outside it. A pattern must match the whole name, in exact case.
+// There is no escape character: [*] matches an asterisk.
 //
 // The guard of package approval enforces a policy and has a person decide about the calls for
 // which the policy says ask.

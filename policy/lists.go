@@ -29,7 +29,7 @@ func newList(name string, g globs) list {
 	return l
 }
 
-// newResolved returns the lists of an override, restricted by those of base unless it is nil.
+// newResolved returns the lists of an override, restricted by the lists of base. base may be nil.
 func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error) {
 	allow, err := compileGlobs(path+"allow", o.Allow, MaxPatterns)
 	if err != nil {

@@ -86,8 +86,8 @@ func mounted(t testing.TB, p server.Provider, opts *server.Options, mount *serve
 	return s
 }
 
-// TestTrustOfOrigins: annotations of a server's own entries are trusted, even if the server is
-// mounted. Those of entries from a bridge or proxy are not, unless the operator says so.
+// TestTrustOfOrigins: annotations of a server's own entries are trusted, even if the server is mounted. Annotations of
+// entries from a bridge or proxy are not trusted, unless the operator says so.
 func TestTrustOfOrigins(t *testing.T) {
 	own := func() *server.Server {
 		s := server.New(mcp.Implementation{Name: "own", Version: "1"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})

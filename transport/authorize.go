@@ -23,9 +23,8 @@ func Principal(ctx context.Context) string {
 	return name
 }
 
-// An Authorizer returns nil if its client may make a call. It returns a *[ScopeError] if the
-// token needs more scopes; other errors are sent to the client as those of a
-// [jsonrpc.Handler] are. It may be called concurrently.
+// An Authorizer returns nil if its client may make a call. It returns a *[ScopeError] if the token needs more scopes;
+// other errors are sent to the client like the errors of a [jsonrpc.Handler]. It may be called concurrently.
 type Authorizer func(ctx context.Context, req *jsonrpc.Request) error
 
 type authorizerKey struct{}

@@ -16,9 +16,9 @@ const maxPipeQueue = 64
 // maxRecycled is the largest message whose memory is reused for another one, in bytes.
 const maxRecycled = 1 << 10
 
-// Pipe returns a dialer that connects to a server in the same process. Each Dial makes a new
-// link. At most 64 messages wait in each direction. The principal of the link is that of the
-// context of Dial, which [WithPrincipal] sets.
+// Pipe returns a dialer that connects to a server in the same process. Each Dial makes a new link. At most 64 messages
+// wait in each direction. The principal of the link is the principal of the context of Dial, which [WithPrincipal]
+// sets.
 func Pipe(server Binder) Dialer { return pipeDialer{server} }
 
 type pipeDialer struct{ server Binder }

@@ -40,9 +40,9 @@ type Link struct {
 
 // A StateStore keeps the state of a session, so that another process can continue the session.
 type StateStore interface {
-	// UpdateState changes the stored state, and passes the new one to [SessionHandler.SetState] before it
-	// returns. change gets the stored state. It may be called several times, and must not call SetState or UpdateState.
-	// An error means that the state has not changed; it is that of change, or a *[jsonrpc.Error].
+	// UpdateState changes the stored state, and passes the new one to [SessionHandler.SetState] before it returns.
+	// change gets the stored state. It may be called several times, and must not call SetState or UpdateState. An error
+	// means that the state has not changed. It is the error of change, or a *[jsonrpc.Error].
 	UpdateState(ctx context.Context, change func(state json.RawMessage) (json.RawMessage, error)) error
 }
 

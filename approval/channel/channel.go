@@ -166,7 +166,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.opts.Logger.Debug("WebSocket handshake failed", "error", err, "client", r.RemoteAddr)
 		return
 	}
-	ctx := context.WithoutCancel(r.Context()) // that of a hijacked connection may end early
+	ctx := context.WithoutCancel(r.Context()) // the context of a hijacked connection may end early
 	showing, stopShowing := context.WithCancel(ctx)
 	defer stopShowing()
 	conn := newConnection(socket, who, c.opts.KeepAlive, stopShowing)
@@ -214,8 +214,9 @@ func (c *Channel) endWait() {
 	c.waiting--
 }
 
-// activate makes the connection that of an approver. If it has not the subprotocol, activate waits
-// for the previous one of that kind to disconnect. Otherwise it returns the reason.
+// activate registers a connection of an approver. If the connection does not have the subprotocol, activate first waits
+// until the previous connection without the subprotocol has ended. activate returns the reason if it refuses the
+// connection.
 func (c *Channel) activate(conn *connection, change int) (refusal string) {
 	if !conn.notifies {
 		timer := time.NewTimer(c.opts.HandoverTimeout)

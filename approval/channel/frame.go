@@ -353,10 +353,10 @@ func readRequest(params *jsonscan.Members) (*approval.Request, error) {
 		return nil, err
 	}
 	if sum := text(params, "args_digest"); sum != "" && sum != r.ArgumentsDigest().String() {
-		return nil, errors.New("args_digest is not that of tool_args")
+		return nil, errors.New("args_digest does not match tool_args")
 	}
 	if sum := text(params, "digest"); sum != "" && sum != r.Digest().String() {
-		return nil, errors.New("digest is not that of the request")
+		return nil, errors.New("digest does not match the request")
 	}
 	return r, nil
 }

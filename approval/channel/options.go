@@ -69,9 +69,9 @@ type Options struct {
 	// store cannot be reached, requests fail with [approval.Failed]. All replicas must have the same Token. It
 	// excludes FailOnDisconnect. Default a store in memory that only this channel uses.
 	Store store.Store
-	// Name is the name of the channel in Store: 1 to 64 letters, digits, "-" and "_". Channels
-	// with the same store and name are replicas of one. Channels for different persons, such as
-	// those of an [approval.Quorum], must have different names. Default "default".
+	// Name is the name of the channel in Store: 1 to 64 letters, digits, "-" and "_". Channels with the same store and
+	// name are replicas of one channel. Channels for different persons, such as the channels of an [approval.Quorum],
+	// must have different names. Default "default".
 	Name string
 	// Identify returns the name of an approver for the journal and for the other approvers. Default:
 	// "channel", which other approvers do not see.

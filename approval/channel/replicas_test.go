@@ -700,7 +700,7 @@ func TestEmptiedStore(t *testing.T) {
 	})
 }
 
-// A decision that arrives when its caller has left is not that of an equal call.
+// A decision that arrives after its caller has left does not decide an equal call.
 func TestDecisionAboutCallerWhoHasLeft(t *testing.T) {
 	sharing(t, 2, func(t *testing.T, _ store.Store, replicas []*replica) {
 		person := replicas[0].connect(t, "dovetail.approval.v1")

@@ -19,12 +19,11 @@
 //  1. An entry follows the rules of SEP-2640: its name, its URI, and a complete list of files
 //     with digests and sizes below its directory. Otherwise Open returns a *[mcp.SkillError].
 //  2. A file is in that list, and its content has the size and the SHA-256 of the list.
-//  3. The front matter of SKILL.md is that of the entry, field by field.
+//  3. The front matter of SKILL.md equals the front matter of the entry, field by field.
 //
-// What fails 2 or 3 is a *[VerifyError], and its content is not returned. The skill may have changed:
-// get the entry again. The digests are those of the server itself, so they show that a skill is
-// the one that a person has approved, not that it is harmless. [Skill.Digest] identifies the content
-// that was approved.
+// If check 2 or 3 fails, the error is a *[VerifyError], and the content is not returned. The skill may have changed:
+// get the entry again. The digests come from the server itself: they show that a skill is the one that a person has
+// approved, not that it is harmless. [Skill.Digest] identifies the content that was approved.
 //
 // # What the host does
 //

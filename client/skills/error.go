@@ -15,7 +15,7 @@ const (
 	CheckSize Check = "size"
 	// CheckDigest: the content has the SHA-256 that the entry says.
 	CheckDigest Check = "digest"
-	// CheckFrontmatter: the front matter of SKILL.md is that of the entry.
+	// CheckFrontmatter compares the front matter of SKILL.md with the front matter of the entry.
 	CheckFrontmatter Check = "front matter"
 )
 

@@ -28,9 +28,8 @@ type Options struct {
 	// MaxFiles is the maximum number of files of a skill. For a dynamic skill it is the number of
 	// different files that are read. Default: [mcp.MaxSkillResources].
 	MaxFiles int
-	// MaxBytes is the maximum number of bytes of all files of a skill. For a dynamic skill it is that
-	// of the files that are read; a file that is read again counts once, with its largest size.
-	// Default: [mcp.MaxSkillBytes].
+	// MaxBytes is the maximum number of bytes of all files of a skill. For a dynamic skill it limits the files that are
+	// read; a file that is read again counts once, with its largest size. Default: [mcp.MaxSkillBytes].
 	MaxBytes int64
 	// Call has the options of all calls; nil for none.
 	Call *client.CallOptions
@@ -143,10 +142,9 @@ func (s *Skill) Load(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// Read reads and verifies one file. name is its path below the skill's directory, as in a link of
-// SKILL.md, or its URI. It reads no other file. The error is a *[VerifyError] if the file is not in
-// the entry or differs from it, a *[mcp.LimitError] if a dynamic skill is too large, and otherwise
-// that of [client.Session.ReadResource].
+// Read reads and verifies one file. name is its path below the skill's directory, as in a link of SKILL.md, or its URI.
+// It reads no other file. The error is a *[VerifyError] if the file is not in the entry or differs from it, a
+// *[mcp.LimitError] if a dynamic skill is too large, and otherwise the error of [client.Session.ReadResource].
 func (s *Skill) Read(ctx context.Context, name string) ([]byte, error) {
 	uri, listed := s.resolve(name)
 	if uri == "" {

@@ -114,14 +114,14 @@ const (
 
 // A Delivery is a message of a server for one subscription.
 type Delivery struct {
-	// ID is the webhook-id. That of an event is its eventId. A gap that the server reports in the
-	// result of events/subscribe gets an id from [Subscribe].
+	// ID is the webhook-id. The webhook-id of an event is its eventId. A gap that the server reports in the result of
+	// events/subscribe gets an id from [Subscribe].
 	ID string
 	// Subscription is the id of the subscription.
 	Subscription string
 	Type         Type
-	// Body is the JSON as the server has sent it. That of an Event is the event occurrence. The
-	// receiver may keep it.
+	// Body is the JSON as the server has sent it. The Body of an Event is the event occurrence. The receiver may keep
+	// it.
 	Body json.RawMessage
 	// Cursor is the position to be stored with an Event or a Gap, for the next subscription. It
 	// is nil if the event cannot be replayed.
@@ -268,7 +268,7 @@ func (r *Receiver) isBound(g *Registration, id string) bool {
 	return g.id == id && !g.closed
 }
 
-// answer repeats a challenge. A registration without id gets that of the request.
+// answer repeats a challenge. A registration without id gets the id of the request.
 func (r *Receiver) answer(w http.ResponseWriter, g *Registration, id, challenge string) error {
 	r.mu.Lock()
 	err := g.bindLocked(id)

@@ -289,7 +289,7 @@ func TestReceiverLimits(t *testing.T) {
 	})
 }
 
-// Deliveries of one subscription leave places for those of others.
+// Deliveries of one subscription leave places for deliveries of other subscriptions.
 func TestSlowSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, h := newReceiver(t, webhook.Options{MaxDeliveries: 8}), &recorder{}

@@ -136,7 +136,7 @@ func (g *Registration) secrets(now time.Time) []webhook.Secret {
 	return list
 }
 
-// accept handles a delivery of a request. The error is [busy] or that of the handler.
+// accept handles a delivery of a request. The error is [busy] or the error of the handler.
 func (g *Registration) accept(ctx context.Context, d Delivery) error {
 	select {
 	case g.inProgress <- struct{}{}:
@@ -166,8 +166,8 @@ func (g *Registration) takeTurn(ctx context.Context) error {
 
 func (g *Registration) endTurn() { <-g.turn }
 
-// deliver passes a delivery to the handler, unless it was acknowledged before. The caller has the
-// turn. The error is [busy] or that of the handler.
+// deliver passes a delivery to the handler, unless it was acknowledged before. The caller has the turn. The error is
+// [busy] or the error of the handler.
 func (g *Registration) deliver(ctx context.Context, d Delivery) error {
 	if _, again := g.seen.Get(d.ID); again || !d.known() {
 		return nil

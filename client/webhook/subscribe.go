@@ -19,13 +19,12 @@ import (
 
 // SubscribeOptions configures [Subscribe]. The zero value is valid.
 type SubscribeOptions struct {
-	// Cursor is the position to begin after: that of the last [Delivery] that the program has stored.
-	// Default: begin now.
+	// Cursor is the position to begin after: the Cursor of the last [Delivery] that the program has stored. Default:
+	// begin now.
 	Cursor string
 	// MaxAge leaves out events after Cursor that are older. Default: none.
 	MaxAge time.Duration
-	// TTL is the lifetime that is suggested to the server. The server decides. Default: that of the
-	// server.
+	// TTL is the lifetime that is suggested to the server. The server decides. Default: the default of the server.
 	TTL time.Duration
 	// OnCursor is called with the position that the server reports when the subscription is refreshed,
 	// so that the stored one advances while nothing happens. It is not called if a delivery has moved
@@ -94,10 +93,10 @@ const (
 // While handle returns an error for a gap, the position does not move past it: the gap is passed to
 // handle again, until it has returned nil.
 //
-// The error is [ErrFull], the server's *[jsonrpc.Error], such as one with the code
-// [mcp.CodeCallbackEndpoint], a *[jsonrpc.CallError], or that of handle for a gap at the beginning. A
-// subscription that was made and cannot be used, or that may have been made by a request without a
-// result, is ended at the server, which may take 5 more seconds.
+// The error is [ErrFull], the server's *[jsonrpc.Error], such as one with the code [mcp.CodeCallbackEndpoint], a
+// *[jsonrpc.CallError], or the error of handle for a gap at the beginning. A subscription that was made and cannot be
+// used, or that may have been made by a request without a result, is ended at the server, which may take 5 more
+// seconds.
 func Subscribe(ctx context.Context, session *client.Session, receiver *Receiver, url, event string, arguments json.RawMessage, handle Handler, opts *SubscribeOptions) (*Subscription, error) {
 	s := &Subscription{session: session, ended: make(chan struct{})}
 	if opts != nil {
@@ -349,9 +348,8 @@ func isFinal(code jsonrpc.Code) bool {
 	return false
 }
 
-// Close ends the subscription at the server, waits for a delivery in progress, and removes the
-// registration. A subscription that cannot be ended now expires at the server. The error is that of
-// events/unsubscribe.
+// Close ends the subscription at the server, waits for a delivery in progress, and removes the registration. A
+// subscription that cannot be ended now expires at the server. Close returns the error of events/unsubscribe.
 func (s *Subscription) Close(ctx context.Context) error {
 	s.cancel()
 	<-s.ended

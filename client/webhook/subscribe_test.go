@@ -151,7 +151,7 @@ func TestGapIsKept(t *testing.T) {
 	})
 }
 
-// The position of a refresh does not replace that of a delivery that was handled after the request.
+// The position of a refresh does not replace the position of a delivery that was handled after the request.
 func TestPositionOfARefresh(t *testing.T) {
 	for name, test := range map[string]struct {
 		deliver bool

@@ -47,8 +47,8 @@ func Example_client() {
 	// 2025-11-25 the caller speaks 2025-11-25 <nil>
 }
 
-// A server answers the handshake of each version with that version, and that of an unknown
-// one with the newest version that has a handshake.
+// A server answers the handshake of each version with that version, and the handshake of an unknown one with the newest
+// version that has a handshake.
 func Example_handshake() {
 	s := server.New(mcp.Implementation{Name: "calc", Version: "1.0.0"}, nil)
 	endpoint := streamable.Handler(s, nil)

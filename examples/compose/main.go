@@ -135,7 +135,7 @@ func newClock(now func() time.Time) *server.Server {
 // runs for calls to the mounted servers.
 func newDesk(now func() time.Time, calls *log.Logger) (*server.Server, error) {
 	desk := server.New(mcp.Implementation{Name: "desk", Title: "A desk", Version: "1.0.0"}, &server.Options{
-		Instructions: "The tools of the clock begin with clock_, those of the notes with notes_.",
+		Instructions: "Tools of the clock begin with clock_, tools of the notes with notes_.",
 		Middleware:   []mcp.Middleware{logged(calls)},
 	})
 	server.AddTool(desk, server.Tool{Name: "tidy", Description: "Tidies the desk."},

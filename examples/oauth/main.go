@@ -127,7 +127,7 @@ type booksIn struct {
 	_ server.ToolTag `name:"books" description:"List the books of the library" readOnly:"true"`
 }
 
-// Books needs no scope besides that of the server.
+// Books needs no scope besides the scope of the server.
 func (library) Books(context.Context, booksIn) ([]string, error) {
 	return []string{"Emma", "Ulysses"}, nil
 }

@@ -83,8 +83,8 @@ func observe(ctx context.Context, era client.Era, out io.Writer) error {
 	return nil
 }
 
-// newShop returns a server that reports its calls and sessions. Spans of its functions are children of
-// those of the calls.
+// newShop returns a server that reports its calls and sessions. Spans of its functions are children of the spans of the
+// calls.
 func newShop(s *service) *server.Server {
 	telemetry := otelmcp.NewServer(&s.options)
 	shop := server.New(mcp.Implementation{Name: "shop", Version: "1.0.0"}, &server.Options{

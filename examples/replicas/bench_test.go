@@ -127,9 +127,9 @@ func BenchmarkQueuedTask(b *testing.B) {
 	}
 }
 
-// BenchmarkLegacySessions compares calls in sessions of version 2025-11-25 at three replicas with those at one, each behind the
-// same balancer, which sends every request to the next replica. One operation is a call at each. The ratios are those of one
-// replica to three: 1 means that three replicas are as fast, and 0.5 that a call costs twice as much.
+// BenchmarkLegacySessions compares calls in sessions of version 2025-11-25 at three replicas with calls at one, each
+// behind the same balancer, which sends every request to the next replica. One operation is a call at each. The ratios
+// compare one replica with three: 1 means that three replicas are as fast, and 0.5 that a call costs twice as much.
 func BenchmarkLegacySessions(b *testing.B) {
 	const sessions = 4
 	for _, engine := range engines() {

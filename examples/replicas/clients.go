@@ -41,8 +41,8 @@ func newLoad(url string, counts *ledger) *load {
 	return &load{url: url, counts: counts, stopping: make(chan struct{})}
 }
 
-// start starts the clients: for each era a subscriber, workers that call, and workers that need approvals,
-// and then those of tasks and events.
+// start starts the clients: for each era a subscriber, workers that call, and workers that need approvals, and then the
+// clients of tasks and events.
 func (l *load) start(ctx context.Context, approverToken string) (err error) {
 	if l.approver, err = l.dialApprover(ctx, approverToken); err != nil {
 		return err

@@ -179,7 +179,7 @@ func (e *events) stream(ctx context.Context, kind int, began func()) {
 	}
 }
 
-// receive counts a delivery. Those of one subscription must be in order.
+// receive counts a delivery. The deliveries of one subscription must be in order.
 func (e *events) receive(subscription, id string, last *int) {
 	number, err := strconv.Atoi(id)
 	e.mu.Lock()

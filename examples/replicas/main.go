@@ -27,7 +27,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
-// options are those of the command line.
+// options are the options of the command line.
 type options struct {
 	store        string
 	kills, stops int
@@ -46,7 +46,7 @@ func main() {
 	flag.StringVar(&o.store, "store", "", "`URL` of a NATS, Redis or PostgreSQL server, or "+memoryStore+" (default: an embedded NATS server)")
 	flag.IntVar(&o.kills, "kills", 10, "how many times a replica is killed")
 	flag.IntVar(&o.stops, "stops", 2, "how many times a replica is stopped, for at most four times the lease")
-	flag.DurationVar(&o.lease, "lease", 2*time.Second, "how long a task is that of a replica that says nothing")
+	flag.DurationVar(&o.lease, "lease", 2*time.Second, "how long a task stays with a replica that is silent")
 	flag.DurationVar(&o.pause, "pause", 400*time.Millisecond, "time between two kills, and between two stops")
 	flag.Parse()
 	if err := run(&o); err != nil {

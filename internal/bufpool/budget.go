@@ -116,8 +116,8 @@ func (b *Budget) grant() {
 	}
 }
 
-// A Charge is the bytes of one large message. It has one user at first. The methods of a nil
-// Charge, that of a small message, have no effect.
+// A Charge is the bytes of one large message. It has one user at first. A small message has a nil Charge, and its
+// methods have no effect.
 type Charge struct {
 	budget *Budget
 	size   int64
@@ -140,7 +140,7 @@ func (c *Charge) Release() {
 
 // A Charger charges large messages to a [Budget]: a stream, or what gets the replies to one message.
 type Charger interface {
-	// TakeCharge returns the charge of the message, for a stream that of the message that was read
-	// last. It returns nil for a small message. The caller releases the charge.
+	// TakeCharge returns the charge of the message. For a stream, that is the message that was read last. It returns
+	// nil for a small message. The caller releases the charge.
 	TakeCharge() *Charge
 }

@@ -30,8 +30,8 @@ type call struct {
 	closed      bool // the run has ended
 }
 
-// A state is the data of a call from its earlier runs. In the modern era it is sealed and sent to
-// the caller, which returns it; in the legacy era it stays in memory. That of a task is in the store.
+// A state is the data of a call from its earlier runs. In the modern era it is sealed and sent to the caller, which
+// returns it; in the legacy era it stays in memory. The state of a task is in the store.
 type state struct {
 	// ID identifies the call through all its runs.
 	ID string `json:"id,omitempty"`
@@ -84,7 +84,7 @@ func (c *call) isNew(method string, params jsonrpc.Appender) bool {
 			progress, ok := number(raw)
 			return ok && c.advance(progress)
 		}
-	case *mcp.LoggingMessageParams: // those of another server are not repeated by a run
+	case *mcp.LoggingMessageParams: // log messages of another server are not repeated by a run
 		c.logged++
 		return c.logged > c.state.Logged
 	}

@@ -206,7 +206,7 @@ func (s *Session) negotiate(ctx context.Context) (probed, err error) {
 	return probed, s.initialize(ctx)
 }
 
-// A streamConn is a connection over one [jsonrpc.Stream], such as that of stdio.
+// A streamConn is a connection over one [jsonrpc.Stream], for example over stdio.
 type streamConn interface {
 	Input() context.Context
 }
@@ -395,7 +395,7 @@ func (s *Session) Notify(ctx context.Context, method string, params jsonrpc.Appe
 // RoundParams are the parameters of a request that a server may answer with a state.
 type RoundParams interface {
 	jsonrpc.Appender
-	// SetState makes the parameters those of the request that continues with the state.
+	// SetState turns the parameters into the parameters of the request that continues with the state.
 	SetState(state string)
 }
 

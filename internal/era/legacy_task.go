@@ -64,8 +64,8 @@ func withTasks(caller *mcp.Caller) *mcp.Caller {
 	return &with
 }
 
-// wantsTask reports whether the client wants a call to become a task. It waits for a task then, and for
-// nothing else. The error is that of a tool that does not run as a task.
+// wantsTask reports whether the client wants a call to become a task. If so, the client waits for a task, and accepts
+// no other result. The error says that the tool does not run as a task.
 func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller) (bool, error) {
 	if caller.Version != mcp.Version20251125 || req.Method != mcp.MethodToolsCall || req.Member("task") == nil {
 		return false, nil
@@ -117,7 +117,7 @@ func StoredResult(c *mcp.Call) json.RawMessage {
 // DefaultTaskTTL is the time to live of a task that has none of its own.
 const DefaultTaskTTL = 24 * time.Hour
 
-// withTTL returns a request with the time to live that the client wants, if it is shorter than that of the
+// withTTL returns a request with the time to live that the client wants, if it is shorter than the time to live of the
 // request.
 func withTTL(c *call, request mcp.TaskRequest) mcp.TaskRequest {
 	var ttl int64 // milliseconds

@@ -263,7 +263,7 @@ type modernParams struct {
 	responses json.RawMessage
 }
 
-// SetState makes the parameters those of the request that continues with the state.
+// SetState turns the parameters into the parameters of the request that continues with the state.
 func (p *modernParams) SetState(state string) { p.state, p.responses = state, nil }
 
 // Hold keeps the buffer of a response for the caller of the call.

@@ -189,9 +189,8 @@ func (c *call) beginRound() error {
 
 func mayNotAsk(method string) error { return fmt.Errorf("%s may not ask its caller", method) }
 
-// ask answers a modern call with its questions. The sealed state has the answers of earlier
-// rounds, because a client sends only those of the last one. MCP 2026-07-28,
-// basic/patterns/mrtr.
+// ask answers a modern call with its questions. The sealed state has the answers of earlier rounds, because a client
+// sends only the answers of the last round. MCP 2026-07-28, basic/patterns/mrtr.
 func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, reply *jsonrpc.Reply) error {
 	if !MayAsk(c.Method()) {
 		return mayNotAsk(c.Method())

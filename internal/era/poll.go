@@ -31,8 +31,8 @@ const (
 // A taskPoll returns the pauses between requests for the state of one task. The zero value is ready for use.
 type taskPoll struct{ last time.Duration }
 
-// next returns the pause after a state with an interval in milliseconds: that of the server, or a growing one if the
-// server gives none.
+// next returns the pause after a state with an interval in milliseconds. It is the interval of the server, or a growing
+// pause if the server gives no interval.
 func (p *taskPoll) next(ms int64) time.Duration {
 	if ms > 0 {
 		return max(minPoll, time.Duration(min(ms, maxPoll.Milliseconds()))*time.Millisecond)

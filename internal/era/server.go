@@ -18,9 +18,9 @@ import (
 
 // A Core is a server that does not depend on the era.
 type Core interface {
-	// Describe returns the current description of the server. It starts the server and does
-	// not wait until that is complete. The description is immutable; a changed server has
-	// another one. The error is that of a server that could not start.
+	// Describe returns the current description of the server. It starts the server and does not wait until the start is
+	// complete. The description is immutable; a changed server has another one. The error says why the server could not
+	// start.
 	Describe() (*Description, error)
 	// Serve answers one call of any method that is not part of the protocol's session
 	// management. It waits until the server has started.
@@ -94,8 +94,8 @@ type Server struct {
 	lists      listCache
 }
 
-// A StateKey seals the state that a client carries between the rounds of a call. The errors are those
-// of [token.Ring], that of ctx, or a *[jsonrpc.Error] for the client.
+// A StateKey seals the state that a client carries between the rounds of a call. The errors are errors of [token.Ring],
+// the error of ctx, or a *[jsonrpc.Error] for the client.
 type StateKey interface {
 	// Seal is like [token.Ring.Seal].
 	Seal(ctx context.Context, plaintext, binding []byte, expires time.Time) (string, error)

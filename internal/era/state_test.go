@@ -182,8 +182,8 @@ func TestStateTooLarge(t *testing.T) {
 	})
 }
 
-// TestMergeParams checks that the members of a client are merged with those of the params, also
-// with escapes in their names.
+// TestMergeParams checks that the members of a client are merged with the members of the params, also with escapes in
+// their names.
 func TestMergeParams(t *testing.T) {
 	const state, answer = `"s1"`, `{"r":{"roots":[{"uri":"file:///home"}]}}`
 	for _, params := range []string{

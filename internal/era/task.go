@@ -21,8 +21,8 @@ type TaskSink interface {
 // A TaskCall is one run of a call in the background.
 type TaskCall struct{ call }
 
-// NewTaskCall returns the call of a task. state is that of an earlier run, and answers are the answers
-// to its questions.
+// NewTaskCall returns the call of a task. state is the state of an earlier run, and answers are the answers to the
+// questions of that run.
 func NewTaskCall(ctx context.Context, id string, req *jsonrpc.Request, caller *mcp.Caller, state json.RawMessage, answers map[string]json.RawMessage, sink TaskSink) (*TaskCall, error) {
 	c := &TaskCall{call{ctx: ctx, from: &background{id: id, sink: sink}}}
 	if err := json.Unmarshal(state, &c.state); err != nil {

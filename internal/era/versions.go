@@ -260,8 +260,8 @@ func capabilitiesFor(version mcp.Version, has mcp.ServerCapabilities) mcp.Server
 	return has
 }
 
-// isModernExtension reports whether an extension needs version 2026-07-28. Tasks of 2025-11-25 are not
-// those of the extension.
+// isModernExtension reports whether an extension needs version 2026-07-28. Tasks of 2025-11-25 are not the tasks of the
+// extension.
 func isModernExtension(name string) bool {
 	return name == mcp.ExtensionTasks || name == mcp.ExtensionSkills || name == mcp.ExtensionEvents
 }

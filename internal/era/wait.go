@@ -87,7 +87,7 @@ type TaskWait struct {
 // often as the server permits, and subscribes to a task that takes longer. It answers the questions of the
 // task. state is the last known state; nil makes Wait ask for it.
 //
-// A task that has failed has a response with its error. The error of Wait is that of a request or of Answer,
+// A task that has failed has a response with its error. Wait returns the error of a request or of Answer,
 // [ErrTaskCancelled], [ErrTaskState], a *[mcp.LimitError] if the task asks too often, or the cause of ctx. The task may
 // still run then, except after ErrTaskCancelled.
 func (w *TaskWait) Wait(ctx context.Context, state *mcp.Task) (*jsonrpc.Response, error) {

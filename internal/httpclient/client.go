@@ -36,9 +36,8 @@ type Header func(ctx context.Context, header http.Header) error
 // Client sends requests to one server, for any number of connections. Its methods may be
 // called concurrently.
 //
-// Errors do not contain the URL, which may hold secrets. Each error is that of the program's
-// [Header], or a *[httptransport.RedirectError], or [transport.ErrNotReached] under errors.Is,
-// including the errors of the authorizer.
+// Errors do not contain the URL, which may hold secrets. Each error is from the program's [Header], or a
+// *[httptransport.RedirectError], or [transport.ErrNotReached] under errors.Is, including the errors of the authorizer.
 type Client struct {
 	http       *http.Client
 	direct     *http.Transport // of http; nil if http does more than follow redirects

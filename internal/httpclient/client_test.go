@@ -242,8 +242,8 @@ func TestAnswerKnowsItsRequest(t *testing.T) {
 	}
 }
 
-// Idle connections are shared, and the last user closes those of an own client. Those of
-// the program's client stay open.
+// Idle connections are shared. The last user closes the idle connections of an own client. The idle connections of the
+// program's client stay open.
 func TestIdleConnections(t *testing.T) {
 	for name, own := range map[string]bool{"own": true, "given": false} {
 		t.Run(name, func(t *testing.T) {

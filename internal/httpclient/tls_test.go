@@ -18,8 +18,8 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// encrypted starts a server with TLS that counts its requests. It returns a transport like
-// that of clients, which trusts the server.
+// encrypted starts a server with TLS that counts its requests. It returns a transport as clients have, which trusts the
+// server.
 func encrypted(t *testing.T, h2 bool, change func(*tls.Config)) (server *httptest.Server, network *http.Transport, served *atomic.Int32) {
 	t.Helper()
 	served = new(atomic.Int32)

@@ -51,8 +51,8 @@ func parseList[T comparable](name string, entries []string, parse func(string) (
 	return list, nil
 }
 
-// Admit reports whether a request may continue. If not, it has been answered. methods are
-// those of the route.
+// Admit reports whether a request may continue. If not, Admit has answered the request. methods are the methods of the
+// route.
 //
 // On a connection to a loopback address, and if the local address is unknown, the Host must
 // be a loopback name or listed. On other connections, Unix sockets included, any Host is
@@ -94,9 +94,9 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, methods ...string)
 	return true
 }
 
-// AllowOrigin lets pages of listed origins read the response. It returns true if the
-// request was a preflight, which it has answered. It refuses no request. It is for handlers
-// that answer before a route with its own guard. methods are those of the route.
+// AllowOrigin lets pages of listed origins read the response. It returns true if the request was a preflight, which it
+// has answered. It refuses no request. It is for handlers that answer before a route with its own guard. methods are
+// the methods of the route.
 func (g *Guard) AllowOrigin(w http.ResponseWriter, r *http.Request, methods ...string) (answered bool) {
 	listed, ok := g.admitsOrigin(r.Header["Origin"], unknown)
 	if !listed || !ok {
@@ -196,8 +196,7 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// answerPreflight answers with the allowed methods and with those of the requested headers
-// that a page may send.
+// answerPreflight answers with the allowed methods, and with the requested headers that a page may send.
 func answerPreflight(w http.ResponseWriter, r *http.Request, methods []string) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Methods", strings.Join(methods, ", "))

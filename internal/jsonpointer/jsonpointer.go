@@ -46,9 +46,8 @@ func Parse(pointer string) ([]string, error) {
 	return tokens, nil
 }
 
-// Child returns the member or element of a JSON value that a token names, nil if there is none.
-// The result is a slice of the value. Of a value that is not valid JSON, or has a member twice,
-// the error is that of package jsonscan.
+// Child returns the member or element of a JSON value that a token names, nil if there is none. The result is a slice
+// of the value. If the value is not valid JSON, or has a member twice, Child returns the error of package jsonscan.
 func Child(value []byte, token string) ([]byte, error) {
 	switch jsonscan.KindOf(value) {
 	case jsonscan.Object:

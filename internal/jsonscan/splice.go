@@ -15,10 +15,9 @@ type Edit struct {
 // maxEdits is how many edits one [Splice] may make.
 const maxEdits = 64
 
-// Splice appends object to dst with its members edited. All other bytes stay as they are, in
-// their order; a removed member takes one comma with it. There may be at most 64 edits, and
-// their names must differ. The error is that of [ReadObject]; Splice returns dst unchanged
-// then. dst and object must not overlap.
+// Splice appends object to dst with its members edited. All other bytes stay as they are, in their order; a removed
+// member takes one comma with it. There may be at most 64 edits, and their names must differ. Splice returns the errors
+// of [ReadObject], and then dst unchanged. dst and object must not overlap.
 func Splice(dst, object []byte, edits ...Edit) ([]byte, error) {
 	if len(edits) > maxEdits {
 		return dst, fmt.Errorf("jsonscan: at most %d edits at once, not %d", maxEdits, len(edits))

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
-// callParams are those of a tools/call, callHeader what goes with them.
+// callParams are the params of a tools/call. callHeader has the headers of the same call.
 const callParams = `{"name":"echo","arguments":{"s":"us-west1","i":42,"b":true,"o":{"p":"a \"quoted\" word"},"more":[1,2,3]},"_meta":{"progressToken":1}}`
 
 var callHeader = lines("Content-Type:application/json", "Accept:application/json, text/event-stream", "Mcp-Method:tools/call", "Mcp-Name:echo",

@@ -14,11 +14,10 @@ import (
 // annotation is the keyword of a property's schema that names its header.
 const annotation = "x-mcp-header"
 
-// Compile reads the annotations of an input schema. An annotation must be a header name
-// (RFC 9110, section 5.1) of at most [MaxParamName] bytes, unique without regard to case.
-// There may be at most [MaxParams]. Its schema must have the type string, integer or
-// boolean, and be reachable from the root through "properties" only. The error is an
-// *[AnnotationError], or that of a schema that is not JSON.
+// Compile reads the annotations of an input schema. An annotation must be a header name (RFC 9110, section 5.1) of at
+// most [MaxParamName] bytes, unique without regard to case. There may be at most [MaxParams]. Its schema must have the
+// type string, integer or boolean, and be reachable from the root through "properties" only. The error is an
+// *[AnnotationError], or a syntax error if the schema is not JSON.
 //
 // The result is nil for a schema without annotations. A schema that does not contain the
 // keyword is not scanned.

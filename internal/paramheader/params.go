@@ -23,11 +23,10 @@ type property struct {
 	properties []*property
 }
 
-// Check compares the headers of a tools/call with its arguments, which must be valid JSON.
-// header returns all lines of a header by its canonical name. A string, number or boolean
-// at an annotated property must have its header once with the same value: integers compare
-// by value, others by their text. Any other value must have no header. The error is a
-// *[HeaderError], or that of malformed arguments.
+// Check compares the headers of a tools/call with its arguments, which must be valid JSON. header returns all lines of
+// a header by its canonical name. A string, number or boolean at an annotated property must have its header once with
+// the same value: integers compare by value, others by their text. Any other value must have no header. The error is a
+// *[HeaderError], or a syntax error if the arguments are malformed.
 //
 // Check does not validate the arguments against the schema. It allocates no memory for up
 // to 16 properties, unless it returns an error or a value is in Base64.

@@ -380,7 +380,7 @@ func TestCheckStandard(t *testing.T) {
 	}
 }
 
-// message is that of a HeaderError, or empty.
+// message returns the message of a HeaderError, or "".
 func message(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {

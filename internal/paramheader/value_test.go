@@ -109,8 +109,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// hostile returns problematic strings: those of the Big List of Naughty Strings if it is
-// available.
+// hostile returns problematic strings, from the Big List of Naughty Strings if it is available.
 func hostile(t testing.TB) []string {
 	dir, ok := testsuites.Dir(t, "names")
 	if !ok {

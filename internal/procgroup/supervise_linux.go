@@ -28,7 +28,7 @@ const (
 type supervisor struct {
 	Supervision
 	leader        int // process id of the command
-	status        int // exit status of the guard process: that of the command
+	status        int // exit status of the guard process: the exit status of the command
 	limitExceeded bool
 	exits         chan exit        // closed when no child is left
 	ends          chan os.Signal   // requests to end the command
@@ -51,7 +51,8 @@ func Supervise(options Supervision, argv []string) (status int) {
 	// when the parent's thread ends.
 	runtime.LockOSThread()
 	s := &supervisor{Supervision: options, exits: make(chan exit), ends: make(chan os.Signal, 1), interrupts: make(chan os.Signal, 1)}
-	// A full channel drops signals, so that interrupts must not fill that of the others.
+	// A full channel drops signals. Interrupts have their own channel, so that they cannot fill the channel of the
+	// others.
 	signal.Notify(s.ends, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(s.interrupts, syscall.SIGINT)
 	if err := s.start(argv); err != nil {
@@ -162,9 +163,8 @@ func (s *supervisor) run() {
 	}
 }
 
-// leaderExited records the status of the command and ignores further interrupts, because its
-// process id may be that of another process now. Its descendants are killed, after the grace
-// period if they have received SIGTERM.
+// leaderExited records the status of the command and ignores further interrupts, because another process may have its
+// process id now. Its descendants are killed, after the grace period if they have received SIGTERM.
 func (s *supervisor) leaderExited(status syscall.WaitStatus) {
 	s.interrupts = nil
 	s.status = status.ExitStatus()
@@ -197,7 +197,7 @@ func signalDescendants(s syscall.Signal) {
 // listing all of them.
 type newestProcess struct{ pid string }
 
-// changed compares the id of the newest process with that of the last call: proc_loadavg(5).
+// changed compares the id of the newest process with the id at the last call: proc_loadavg(5).
 func (n *newestProcess) changed() bool {
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -55,9 +55,8 @@ func NewReader(r io.Reader, maxEvent int) *Reader {
 	return &Reader{source: r, maxEvent: maxEvent, buf: make([]byte, minReadBuffer)}
 }
 
-// Next waits for the next event. The caller owns its data. The error is io.EOF at the end
-// of the stream, also within an event; a *[TooLongError]; or that of the source. All later
-// calls return the same error.
+// Next waits for the next event. The caller owns its data. The error is io.EOF at the end of the stream, also within an
+// event; a *[TooLongError]; or the error of the source. All later calls return the same error.
 func (r *Reader) Next() (Event, error) {
 	if r.err == nil {
 		r.err = r.skipMark()

@@ -180,7 +180,7 @@ func (r noMore) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Lines of all lengths around those of windows and buffers.
+// Lines of all lengths around the lengths of windows and buffers.
 func TestReaderLineLengths(t *testing.T) {
 	var lengths []int
 	for _, around := range []int{0, 64, 192, 448, 4096, 8192, 65536, 131072} {

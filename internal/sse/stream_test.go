@@ -524,7 +524,7 @@ func TestAbortDoesNotAffectNextRequest(t *testing.T) {
 	}
 }
 
-// The deadlines of a stream are not those of the next request on its connection.
+// The deadlines of a stream do not apply to the next request on its connection.
 func TestStreamLeavesNoDeadline(t *testing.T) {
 	const timeout = 20 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -37,9 +37,9 @@ const (
 var ErrNoKey = errors.New("state: the key cannot be read from the store")
 
 // A Key seals with secrets that replicas share in a store. The first replica that needs one creates it. A replica reads
-// the record again when it uses the key, at most once a second, and when something cannot be opened. If the store has lost
-// secrets that the replica knows, it adds them again beside those of other replicas. While the store cannot be reached, the
-// known secrets are used. A Key may be used concurrently.
+// the record again when it uses the key, at most once a second, and when something cannot be opened. If the store has
+// lost secrets that the replica knows, it adds them again beside the secrets of other replicas. While the store cannot
+// be reached, the known secrets are used. A Key may be used concurrently.
 type Key struct {
 	name   string // "" for a key that does not change
 	stored Records[[]secret]
@@ -67,7 +67,7 @@ func SharedKey(kv store.KV, name string, life time.Duration, logger *slog.Logger
 	return &Key{name: name, stored: NewRecords[[]secret](kv, nil), life: life, logger: logger, mutex: make(chan struct{}, 1)}
 }
 
-// Seal is [token.Ring.Seal]. The error may also be [ErrNoKey], or that of ctx.
+// Seal is [token.Ring.Seal]. The error may also be [ErrNoKey], or the error of ctx.
 func (k *Key) Seal(ctx context.Context, plaintext, binding []byte, expires time.Time) (string, error) {
 	ring, err := k.Ring(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (k *Key) Seal(ctx context.Context, plaintext, binding []byte, expires time.
 	return ring.Seal(plaintext, binding, expires)
 }
 
-// Open is [token.Ring.Open]. The error may also be [ErrNoKey], or that of ctx.
+// Open is [token.Ring.Open]. The error may also be [ErrNoKey], or the error of ctx.
 func (k *Key) Open(ctx context.Context, text string, binding []byte, now time.Time) ([]byte, error) {
 	if !token.IsToken(text) {
 		return nil, token.ErrForged
@@ -84,7 +84,7 @@ func (k *Key) Open(ctx context.Context, text string, binding []byte, now time.Ti
 	return k.open(ctx, func(ring *token.Ring) ([]byte, error) { return ring.Open(text, binding, now) })
 }
 
-// SealBytes is [token.Ring.SealBytes]. The error is [ErrNoKey], or that of ctx.
+// SealBytes is [token.Ring.SealBytes]. The error is [ErrNoKey], or the error of ctx.
 func (k *Key) SealBytes(ctx context.Context, plaintext, binding []byte) ([]byte, error) {
 	ring, err := k.Ring(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ func (k *Key) SealBytes(ctx context.Context, plaintext, binding []byte) ([]byte,
 	return ring.SealBytes(plaintext, binding), nil
 }
 
-// Ring returns the secrets in a ring that seals as the key does now. Do not keep it longer than a request. The error is
-// [ErrNoKey], or that of ctx.
+// Ring returns the secrets in a ring that seals as the key does now. Do not keep the ring longer than a request. The
+// error is [ErrNoKey], or the error of ctx.
 func (k *Key) Ring(ctx context.Context) (*token.Ring, error) {
 	set, err := k.current(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (k *Key) Ring(ctx context.Context) (*token.Ring, error) {
 	return set.sealing(time.Now()), nil
 }
 
-// OpenBytes is [token.Ring.OpenBytes]. The error may also be [ErrNoKey], or that of ctx.
+// OpenBytes is [token.Ring.OpenBytes]. The error may also be [ErrNoKey], or the error of ctx.
 func (k *Key) OpenBytes(ctx context.Context, sealed, binding []byte) ([]byte, error) {
 	return k.open(ctx, func(ring *token.Ring) ([]byte, error) { return ring.OpenBytes(sealed, binding) })
 }
@@ -266,7 +266,7 @@ type secrets struct {
 	read  time.Time
 }
 
-// A secret seals from a time until that of the next one.
+// A secret seals from its time until the time of the next secret.
 type secret struct {
 	Secret []byte    `json:"secret"`
 	From   time.Time `json:"from"`

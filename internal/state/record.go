@@ -55,9 +55,9 @@ func (r *Record[T]) Revision() uint64 { return r.revision }
 
 func (r *Record[T]) ended(now time.Time) bool { return !r.Until.IsZero() && !now.Before(r.Until) }
 
-// Records are the records of one kind, in JSON. Its methods may be called concurrently. Their errors wrap those of
-// package store; a record that has ended does not exist, except for Create, which may return [store.ErrExists] for another
-// minute. A value has at most [store.MaxValue] bytes in JSON, else the error is [store.ErrTooLarge].
+// Records are the records of one kind, in JSON. Its methods may be called concurrently. Their errors wrap errors of
+// package store. A record that has ended does not exist, except for Create, which may return [store.ErrExists] for
+// another minute. A value has at most [store.MaxValue] bytes in JSON, else the error is [store.ErrTooLarge].
 type Records[T any] struct {
 	kv  store.KV
 	key *Key

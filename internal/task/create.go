@@ -21,8 +21,8 @@ type Spec struct {
 	mcp.TaskRequest // its TTL is from 1 ns to MaxTTL
 	// Call and State are JSON for [Config.Run].
 	Call, State json.RawMessage
-	// Executed says that the call has a result already, in its State. Such a task is not counted among those
-	// of its principal, so that the result is not lost.
+	// Executed says that the call has a result already, in its State. Such a task is not counted among the tasks of its
+	// principal, so that the result is not lost.
 	Executed bool
 }
 

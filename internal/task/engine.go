@@ -156,8 +156,8 @@ func (e *Engine) loadOwn(ctx context.Context, id, principal string) (*record, er
 	return rec, err
 }
 
-// Get returns the state of a task, with its questions, result or error. The error is [ErrUnknown], or
-// that of the store.
+// Get returns the state of a task, with its questions, result or error. The error is [ErrUnknown], or an error of the
+// store.
 func (e *Engine) Get(ctx context.Context, id, principal string) (*mcp.Task, error) {
 	rec, err := e.loadOwn(ctx, id, principal)
 	if err != nil {
@@ -194,8 +194,8 @@ func (e *Engine) describe(id string, rec *record) *mcp.Task {
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Answer stores the answers to open questions, and ignores others. When no question is open any more, the
-// task runs again. The error is [ErrUnknown], a [*SizeError], or that of the store.
+// Answer stores the answers to open questions, and ignores others. When no question is open any more, the task runs
+// again. The error is [ErrUnknown], a [*SizeError], or an error of the store.
 func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[string]json.RawMessage) error {
 	rec, err := e.loadOwn(ctx, id, principal)
 	if err != nil {
@@ -242,8 +242,8 @@ func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[s
 	return nil
 }
 
-// Cancel records that the client wants to cancel a task. A task that waits ends; a running call is
-// cancelled, and its outcome is that of its function. The error is [ErrUnknown], or that of the store.
+// Cancel records that the client wants to cancel a task. A task that waits ends; a running call is cancelled, and its
+// function decides the outcome. The error is [ErrUnknown], or an error of the store.
 func (e *Engine) Cancel(ctx context.Context, id, principal string) error {
 	if _, err := e.loadOwn(ctx, id, principal); err != nil {
 		return err
@@ -267,8 +267,8 @@ func (e *Engine) Cancel(ctx context.Context, id, principal string) error {
 
 const cancelledMessage = "the task was cancelled by its client"
 
-// Watch calls notify after each change of a task, at any replica, until stop is called. notify must not
-// block. The error is [ErrUnknown], or that of the store.
+// Watch calls notify after each change of a task, at any replica, until stop is called. notify must not block. The
+// error is [ErrUnknown], or an error of the store.
 func (e *Engine) Watch(ctx context.Context, id, principal string, notify func()) (stop func(), err error) {
 	if _, err := e.loadOwn(ctx, id, principal); err != nil {
 		return nil, err

@@ -936,7 +936,7 @@ func TestReplicaWithOtherKeys(t *testing.T) {
 	}
 }
 
-// reseal seals the record of a task, which was sealed with the keys of ring, with those of the rig.
+// reseal seals the record of a task, which was sealed with the keys of ring, with the keys of the rig.
 func (r *rig) reseal(id string, ring *token.Ring) {
 	r.t.Helper()
 	key := "task/" + id

@@ -50,7 +50,7 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 	unsaved, isUnsaved := errors.AsType[*unsavedError](cause)
 	switch {
 	case errors.Is(cause, errLost):
-		return // the job is that of another worker
+		return // the job belongs to another worker
 	case outcome.HandedBack, errors.Is(cause, errNotBegun), errors.Is(cause, errStopped) && failed:
 		r.handBack()
 		return

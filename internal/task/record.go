@@ -117,7 +117,7 @@ const (
 	obsolete claim = iota // nothing: the task has ended, or waits, or has a later job
 	ended                 // nothing: the task has ended now
 	waits                 // later: the last attempt may be alive
-	runs                  // the next attempt is that of the worker
+	runs                  // the next attempt is the attempt of the worker
 )
 
 // claim returns what a worker does that has a job of a round, and records it. An attempt whose lease has ended may
@@ -261,7 +261,7 @@ func newRecords(kv store.KV, key *state.Key) records {
 // errSealed means that another replica has sealed the record with a key that this server does not have.
 var errSealed = fmt.Errorf("%w: its record cannot be opened with the keys of this server", ErrUnknown)
 
-// errorOf returns the error of an operation with a record: [ErrUnknown], errSealed, or that of the store.
+// errorOf returns the error of an operation with a record: [ErrUnknown], errSealed, or the error of the store.
 func errorOf(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -68,7 +68,7 @@ const progressInterval = 500 * time.Millisecond
 type Run struct {
 	// ID identifies the task.
 	ID string
-	// Call and State are those of the [Spec], or the State that the last run has saved.
+	// Call is the Call of the [Spec]. State is the State of the [Spec], or the State that the last run has saved.
 	Call, State json.RawMessage
 	// Answers are the answers to the questions of the last run by key.
 	Answers map[string]json.RawMessage
@@ -247,8 +247,8 @@ func (r *Run) save(ctx context.Context, state json.RawMessage) error {
 	return err
 }
 
-// update changes the record if it is still that of this run. Otherwise it ends the context of the run, and returns
-// errLost with the record. It takes at most operationTimeout.
+// update changes the record if it still belongs to this run. Otherwise update ends the context of the run, and returns
+// errLost with the record. update takes at most operationTimeout.
 func (r *Run) update(ctx context.Context, change func(rec *record)) (*record, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()

@@ -164,8 +164,8 @@ func (r *Run) begin(ctx context.Context) bool {
 // delay returns when a job is delivered again that was handed back several times.
 func delay(times int) time.Duration { return min(time.Duration(times)*retryDelay, maxRetryDelay) }
 
-// takeShare counts a run among those of a principal. It returns false if they would take more than their share
-// of the workers.
+// takeShare counts a run among the runs of a principal. It returns false if the principal would take more than its
+// share of the workers.
 func (e *Engine) takeShare(r *Run, principal string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,7 +208,7 @@ func (r *Run) handBack() {
 	r.beginning.Unlock()
 	rec, err := r.update(ctx, func(rec *record) { rec.handBack(begun) })
 	switch {
-	case errors.Is(err, errLost): // the job is that of another worker
+	case errors.Is(err, errLost): // the job belongs to another worker
 	case err != nil:
 		e.config.Logger.Warn("it cannot be stored that a run of a task has ended", "error", err)
 		e.worker.HandBack(r.job, delay(r.job.Attempt))

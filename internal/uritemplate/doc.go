@@ -1,8 +1,8 @@
 // Package uritemplate matches URIs against URI templates (RFC 6570).
 //
-// [Parse] reads a template, and [Template.Matcher] compiles it. The package has its own matching:
-// that of github.com/yosida95/uritemplate wants the parameters of a query in the order of the
-// template and accepts templates that have several inverses.
+// [Parse] reads a template, and [Template.Matcher] compiles it. The package has its own matching, because
+// github.com/yosida95/uritemplate wants the parameters of a query in the order of the template and accepts templates
+// that have several inverses.
 //
 // # Matching
 //

@@ -11,7 +11,7 @@ import (
 type Matcher struct {
 	path      path // Variables lists the variables of the path first,
 	query     query
-	fragment  string // then those of the query, then this one; "" if the template has no fragment
+	fragment  string // then the variables of the query, then this one; "" if the template has no fragment
 	variables int
 }
 

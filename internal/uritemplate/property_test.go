@@ -16,8 +16,8 @@ import (
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 )
 
-// A match of an expansion returns the values that were expanded. The expansion is that of
-// yosida95/uritemplate, which encodes only ASCII text correctly.
+// A match of an expansion returns the values that were expanded. yosida95/uritemplate expands the template. It encodes
+// only ASCII text correctly.
 func TestMatchReversesExpansion(t *testing.T) {
 	const anything = "aZ09-._~ %/?#&=+,;:@'\"\\{}\x7f"
 	// Reserved expansion does not encode delimiters, so a match finds them as delimiters.

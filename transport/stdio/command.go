@@ -273,7 +273,7 @@ type CommandOptions struct {
 	Env []string
 	// InheritEnv gives the child the whole environment of this process.
 	InheritEnv bool
-	// Dir is the child's working directory. Default: that of this process.
+	// Dir is the child's working directory. Default: the working directory of this process.
 	Dir string
 	// Name is the name of the server in the lines of Stderr. Default: the base name of the
 	// program.

@@ -18,8 +18,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A program whose main function is that of the README exits with status 0 at the end of its input and
-// on a signal, and stops the dependencies of its server once.
+// The program of the README exits with status 0 at the end of its input and on a signal. It stops the dependencies of
+// its server once.
 func TestRunEndsNormally(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"name","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n"
 	overHTTP := func(t *testing.T, url string) {

@@ -33,11 +33,10 @@ type ServeOptions struct {
 // shutdownTimeout bounds the shutdown of the server's dependencies.
 const shutdownTimeout = 10 * time.Second
 
-// Serve serves one client on standard input and output. It blocks until the input or ctx
-// ends, and returns nil then. opts may be nil. When the input ends, calls in progress
-// finish and are answered. At the end Serve shuts down a server that is a
-// [transport.Server], within 10 seconds. If something else shuts that server down, Serve closes
-// the input and returns nil. The error joins those of the streams and of the shutdown.
+// Serve serves one client on standard input and output. It blocks until the input or ctx ends, and returns nil then.
+// opts may be nil. When the input ends, calls in progress finish and are answered. At the end Serve shuts down a server
+// that is a [transport.Server], within 10 seconds. If something else shuts that server down, Serve closes the input and
+// returns nil. The returned error joins the errors of the streams and of the shutdown.
 //
 // While Serve uses standard output, os.Stdout is standard error, so that a stray print in a
 // tool, or in a child process of a tool, cannot break the protocol.

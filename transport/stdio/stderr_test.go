@@ -91,7 +91,7 @@ func TestHostileStderr(t *testing.T) {
 	}
 }
 
-// The name in lines is that of the program by default.
+// By default, lines have the name of the program.
 func TestStderrNamesTheProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(path, []byte("ready\r\nto \x1b[2Jserve"), 0o600); err != nil {

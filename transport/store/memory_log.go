@@ -138,7 +138,7 @@ func (m *Memory) read(ctx context.Context, stream string, after uint64, follow b
 type logReader struct {
 	stream *memoryStream
 	last   *memoryEntry // the last one that was read; nil for none
-	id     uint64       // its id, or that of the last one that was deleted before
+	id     uint64       // the id of last, or of the newest entry that was deleted before it
 	newest uint64       // id of the newest entry at the beginning
 }
 

@@ -197,7 +197,7 @@ func (s *sealed) Watch(ctx context.Context, prefix string) iter.Seq2[Item, error
 			return
 		}
 		if strings.Count(prefix, "/") >= maxSealedSegments-1 {
-			name = name[:strings.LastIndexByte(name, '/')] // the last hash is that of a whole name
+			name = name[:strings.LastIndexByte(name, '/')] // the last hash is the hash of a whole name
 		}
 		watched := watchedNames{}
 		for item, err := range s.inner.Watch(ctx, name) {
@@ -235,7 +235,7 @@ func (s *sealed) Watch(ctx context.Context, prefix string) iter.Seq2[Item, error
 // deletion has no value that contains the name.
 type watchedNames struct {
 	names map[string]watchedName
-	limit int // the number of names at which those of expired values are deleted
+	limit int // the number of names at which the names of expired values are deleted
 }
 
 type watchedName struct {

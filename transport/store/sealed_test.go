@@ -174,7 +174,7 @@ func TestSealedHides(t *testing.T) {
 		names[one.name] = true
 	}
 	if len(names) != 5 {
-		t.Errorf("the engine received %d names, want those of a key, a stream, a queue, a job and a subject: %v", len(names), names)
+		t.Errorf("the engine received %d names, want a key, a stream, a queue, a job and a subject: %v", len(names), names)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestSealedRefusesKeys(t *testing.T) {
 	}
 }
 
-// The limit of the overhead is that of the longest name.
+// The longest name has the limit of the overhead.
 func TestSealOverhead(t *testing.T) {
 	spy := newSpy(t)
 	s := sealed(t, spy, 1)

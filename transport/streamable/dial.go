@@ -30,8 +30,8 @@ import (
 // HTTP status and no JSON-RPC message, or answers with an event stream that begins with the event
 // "endpoint", the connection uses HTTP+SSE (2024-11-05) at the same URL.
 //
-// Each call has its own stream. The handler gets the notifications of one stream in order
-// and before its call returns; those of different streams are concurrent.
+// Each call has its own stream. The handler gets the notifications of one stream in order and before its call returns.
+// Notifications of different streams are concurrent.
 //
 // The client follows at most three redirects, only within the origin, and only if they keep
 // the method. A failed call is a *[jsonrpc.CallError] that says whether it may have been

@@ -23,7 +23,7 @@ type headerBindings struct {
 	size  int                      // of all tools
 }
 
-// A headerBinding has the header parameters of a tool. size is that of its name and schema, in bytes.
+// A headerBinding has the header parameters of a tool. size is the size of the tool's name and schema, in bytes.
 type headerBinding struct {
 	params *paramheader.Params
 	size   int

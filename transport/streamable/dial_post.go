@@ -319,8 +319,7 @@ func (p *post) isOwnResponse(res *http.Response, resp *jsonrpc.Response) bool {
 // isInitialize reports whether the message opens a session.
 func (p *post) isInitialize() bool { return p.method == mcp.MethodInitialize && !p.modern }
 
-// decodeError decodes a JSON-RPC error whose id is that of this message or missing. It
-// returns nil for any other body.
+// decodeError decodes a JSON-RPC error that has the id of this message, or no id. It returns nil for any other body.
 func (p *post) decodeError(body []byte) *jsonrpc.Response {
 	msg, err := jsonrpc.Decode(body)
 	if err != nil {

@@ -96,9 +96,8 @@ func (s *dialState) finish(number int64) {
 	}
 }
 
-// sessionLost refuses further requests. Pending ones continue: the error they get from the
-// server is better than that of a cancellation. It reports whether there are any, and false
-// on later calls.
+// sessionLost refuses further requests. Pending requests continue: the error that they get from the server is better
+// than the error of a cancellation. sessionLost reports whether there are pending requests, and false on later calls.
 func (s *dialState) sessionLost() (pending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -241,9 +241,9 @@ func isTemporary(err error) bool {
 	return errors.Is(err, transport.ErrNotReached) || ok && status.Status == http.StatusConflict
 }
 
-// receive handles one JSON text from the server: a message or, in version 2025-03-26, an
-// array of messages. It returns the response to the call if the text contains it. If
-// reusable is true, nothing retains the text. The error is that of a malformed response.
+// receive handles one JSON text from the server: a message or, in version 2025-03-26, an array of messages. It returns
+// the response to the call if the text contains it. If reusable is true, nothing retains the text. The error says why a
+// response is malformed.
 func (p *post) receive(text []byte) (resp *jsonrpc.Response, reusable bool, err error) {
 	c := p.conn
 	c.trace(text)

@@ -187,8 +187,8 @@ func headerMismatch(message string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: message}
 }
 
-// hasRequestMeta reports whether the required metadata of a request have the right JSON types.
-// If not, the server refuses the request with a better error than that of the headers.
+// hasRequestMeta reports whether the required metadata of a request have the right JSON types. If not, the error of the
+// server is better than an error about the headers.
 func hasRequestMeta(req *jsonrpc.Request, declared json.RawMessage) bool {
 	info := req.Member("_meta", mcp.MetaClientInfo)
 	return jsonscan.KindOf(declared) == jsonscan.String &&

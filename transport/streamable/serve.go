@@ -73,8 +73,8 @@ type ServeOptions struct {
 // refuses new calls, waits at most ShutdownTimeout for those in progress, and closes sessions and
 // connections. It returns nil if all of that succeeds.
 //
-// The error joins those of listening, starting, serving and shutting down. Serve panics, as
-// [Handler] does, if an option is malformed.
+// The returned error joins the errors of listening, starting, serving and shutting down. Serve panics, as [Handler]
+// does, if an option is malformed.
 func Serve(ctx context.Context, address string, server transport.Server, opts *ServeOptions) (err error) {
 	o := *cmp.Or(opts, &ServeOptions{})
 	o.Logger = cmp.Or(o.Logger, slog.Default())

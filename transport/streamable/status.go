@@ -45,7 +45,7 @@ func StoreStatus(server transport.Binder) http.Handler {
 
 // A storeStatus is the result of the last check of a store.
 type storeStatus struct {
-	store store.Store // nil if it is that of one process
+	store store.Store // nil if the store is private to one process
 
 	checking chan struct{} // has a value while a check runs, and guards what follows
 	checked  time.Time     // the end of the last check

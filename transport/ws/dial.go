@@ -186,8 +186,8 @@ func (h *handshake) finish() bool {
 	return h.stop()
 }
 
-// classify marks network failures as [transport.ErrNotReached]: those of a connection or of
-// making one, but not, for example, a header that is not allowed.
+// classify marks network failures as [transport.ErrNotReached]. A network failure is a failure of a connection or of
+// dialing, and not, for example, a header that is not allowed.
 func (h *handshake) classify(err error) error {
 	var network net.Error
 	if h.conn != nil || errors.As(err, &network) {

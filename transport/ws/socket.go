@@ -110,7 +110,7 @@ func (s *socket) endRead(err error) error {
 	if s.reason == nil && !s.isClosing() {
 		s.reason = end
 		if end.Code != websocket.CloseAbnormalClosure {
-			s.code = end.Code // that of the peer, or of its violation
+			s.code = end.Code // the code of the peer, or of its violation
 		}
 	}
 	return end
@@ -314,8 +314,8 @@ func (s *socket) writeMessages() error {
 	return nil
 }
 
-// writeClose writes the close frame. Its code is that of the peer's close frame, that of the
-// peer's violation, or limits.closeCode.
+// writeClose writes the close frame. Its code is the code of the peer's close frame, the code for the peer's violation,
+// or limits.closeCode.
 func (s *socket) writeClose() error {
 	s.mu.Lock()
 	code, text := s.code, ""

@@ -219,7 +219,7 @@ export class Card {
 		const [state, verdict] = {
 			null: ["checking", `${bytes} bytes`],
 			true: ["exact", `${bytes} bytes, exactly as the server has them`],
-			false: ["wrong", `${bytes} bytes that are not those of the server: their SHA-256 differs`],
+			false: ["wrong", `${bytes} bytes that differ from the bytes of the server: their SHA-256 differs`],
 			undefined: ["unchecked", `${bytes} bytes, not checked: this browser checks digests at https: and localhost only`],
 		}[this.#matches];
 		this.#part(".proof").dataset.state = state;

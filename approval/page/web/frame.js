@@ -5,9 +5,9 @@ import { members } from "./json.js";
 export const PROTOCOL = "dovetail.approval.v1";
 
 /**
- * Reads a frame as {method, params}. The params of approve are a request, those of withdrawn and
+ * Reads a frame as {method, params}. The params of approve are a request. The params of withdrawn and
  * refused are {id, reason, decision, by, why, remember}, of which the last four describe the decision
- * of another approver, if there is one. Those of registered are {}. It throws an error for any other frame.
+ * of another approver, if there is one. The params of registered are {}. Any other frame throws an error.
  */
 export function readFrame(frame) {
 	JSON.parse(frame); // throws if it is not JSON

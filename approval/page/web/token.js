@@ -3,7 +3,7 @@
 
 const KEY = "dovetail.token";
 
-/** Returns the token of the URL, or that of this tab, or "". */
+/** Returns the token of the URL, or the token of this tab, or "". */
 export function takeToken() {
 	const given = new URLSearchParams(location.hash.slice(1)).get("token");
 	if (given) {

@@ -291,7 +291,7 @@ func (s *Session) paramsOf(call *mcp.Call, opts *Options, last *round) (p params
 	return p, err
 }
 
-// SetState makes the parameters those of the request that continues with the state.
+// SetState turns the parameters into the parameters of the request that continues with the state.
 func (p *params) SetState(state string) { p.state, p.responses = state, nil }
 
 // AppendJSON appends the caller's parameters with the hop-by-hop members replaced.

@@ -300,7 +300,7 @@ type failing struct {
 	store.Store
 	*fault
 	lease    time.Duration
-	first    bool // it is that of the first replica
+	first    bool // whether this is the first replica
 	killed   atomic.Bool
 	begun    chan struct{}
 	seen     <-chan struct{} // closed when the task has the wanted outcome

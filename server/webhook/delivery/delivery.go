@@ -14,10 +14,9 @@ import (
 // A Deliverer keeps webhook subscriptions and delivers events to their callback URLs. Its methods
 // may be called concurrently, and before Run.
 type Deliverer interface {
-	// Subscribe adds a subscription, or refreshes it if one with the same key exists. For a new
-	// one it verifies that the endpoint wants deliveries, which may wait for the endpoint. The
-	// error is a [*RequestError], a [*LimitError], a [*EndpointError], that of
-	// [Request].Start, or one of the store.
+	// Subscribe adds a subscription, or refreshes it if one with the same key exists. For a new one it verifies that
+	// the endpoint wants deliveries, which may wait for the endpoint. The error is a [*RequestError], a [*LimitError],
+	// a [*EndpointError], the error of [Request].Start, or an error of the store.
 	Subscribe(ctx context.Context, r Request) (Grant, error)
 	// Unsubscribe removes a subscription, or returns [ErrNoSubscription].
 	Unsubscribe(ctx context.Context, key Key) error

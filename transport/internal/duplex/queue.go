@@ -38,8 +38,8 @@ func NewQueue(encode func(dst, message []byte) ([]byte, error)) *Queue {
 // Ready receives a value when there is something to take.
 func (q *Queue) Ready() <-chan struct{} { return q.ready }
 
-// Put queues a message and does not retain it. While the queue is full, Put waits until ctx
-// ends. The error is that of ctx, of encoding, or the reason given to Close.
+// Put queues a message and does not retain it. While the queue is full, Put waits until ctx ends. Put returns the error
+// of ctx, the error of encoding, or the reason given to Close.
 func (q *Queue) Put(ctx context.Context, message []byte) error {
 	q.mu.Lock()
 	for len(q.queued.text) >= maxQueued && q.err == nil {

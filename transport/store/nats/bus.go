@@ -150,10 +150,10 @@ type trace struct {
 	} `json:"request"`
 }
 
-// awaitedTraces counts the traces that have not been received. Each has the value of the header Nats-Trace-Hop:
-// none at the first server, "2" at the second one to which that sent the message, and "2.1" at the first one after
-// that. The trace of a server may arrive before that of the server which sent the message to it: then its
-// count is -1 in the meantime.
+// awaitedTraces counts the traces that have not been received. Each has the value of the header Nats-Trace-Hop: none at
+// the first server, "2" at the second server to which the first one sent the message, and "2.1" at the first server
+// after that. The trace of a server may arrive before the trace of the server which sent the message to it. Its count
+// is -1 until then.
 type awaitedTraces map[string]int
 
 func (a awaitedTraces) receive(t trace) {

@@ -201,7 +201,8 @@ func retry(t *testing.T, ctx context.Context, name string, operation func() erro
 	}
 }
 
-// Tasks in a cluster. The store of each scenario is connected to another member than that of the one before. It takes a minute.
+// Tasks in a cluster. The store of each scenario is connected to another member than the store of the previous
+// scenario. The test takes a minute.
 func TestExecutionsOfTasksInCluster(t *testing.T) {
 	if os.Getenv("DOVETAIL_CLUSTER") == "" {
 		t.Skip("DOVETAIL_CLUSTER is not set")

@@ -236,8 +236,8 @@ func (s *Store) page(ctx context.Context, stream string, start uint64) (entries 
 	return entries, err
 }
 
-// nextID returns the id of the first entry after the one with an id, or 0. In a cluster, it may
-// be that of a server that does not have the newest entry yet.
+// nextID returns the id of the first entry after the one with an id, or 0. In a cluster, the server that answers may
+// not have the newest entry yet.
 func (s *Store) nextID(ctx context.Context, stream string, after uint64) (id uint64, err error) {
 	request, err := json.Marshal(pageRequest{Start: after + 1, Subject: s.logSubject(stream)})
 	if err != nil {
@@ -277,9 +277,9 @@ func (s *Store) Follow(ctx context.Context, stream string, after uint64) iter.Se
 	}
 }
 
-// A follower yields the entries of a stream: first those that are stored, then those of which
-// the leader of the stream tells its subscribers. These have the id of the entry before, so
-// that the follower finds out whether it must read from the log again.
+// A follower yields the entries of a stream: first the stored entries, then the entries that the leader of the stream
+// sends to its subscribers. A sent entry has the id of the entry before, so that the follower finds out whether it must
+// read from the log again.
 type follower struct {
 	s          *Store
 	stream     string

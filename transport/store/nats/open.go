@@ -43,8 +43,8 @@ type Options struct {
 	Timeout time.Duration
 	// Logger receives a warning if [Connect] cannot reach the server. Default slog.Default().
 	Logger *slog.Logger
-	// Token is a secret that clients of the server show: those of the embedded server, or
-	// those of a server that expects one.
+	// Token is a secret that clients show to the server, to the embedded server or to another server that expects a
+	// token.
 	Token string
 
 	// Replicas is the number of servers of a cluster that store each value, 1, 3 or 5.

@@ -64,8 +64,8 @@ func (s *Store) Pull(ctx context.Context, queue string) (*store.Job, error) {
 	}
 }
 
-// pull requests a job once. The lease of the job begins when the request is sent, since a job that was on
-// its way for long may be that of another worker when it arrives. So a request is kept for a third of a lease.
+// pull requests a job once. The lease of the job begins when the request is sent, because another worker may have a job
+// that was on its way for long. So a request is kept for a third of a lease.
 func (s *Store) pull(ctx context.Context, queue string) (*store.Job, error) {
 	if err := s.createWorker(ctx, queue); err != nil {
 		return nil, err

@@ -36,8 +36,8 @@ func (g gated) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A job that is on its way to one store for longer than its lease, and that another store has pulled in the meantime, is
-// that of the other store only.
+// A job is on its way to one store for longer than its lease, and another store has pulled it in the meantime. Only the
+// other store gets the job.
 func TestStalledDelivery(t *testing.T) {
 	t.Parallel()
 	limits := store.Limits{Lease: 3 * time.Second}

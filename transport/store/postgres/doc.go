@@ -7,9 +7,9 @@
 //	}
 //	defer s.Close()
 //
-// It needs PostgreSQL 14 or later; the tests use that of Debian. The connections must be sessions of the
-// server: PgBouncer in the mode for transactions or statements does not work, since the store
-// listens for notifications and has a lock while it does.
+// It needs PostgreSQL 14 or later; the tests use the version of Debian. The connections must be sessions of the server:
+// PgBouncer in the mode for transactions or statements does not work, since the store listens for notifications and
+// holds a lock while it listens.
 //
 // # Permissions
 //
@@ -50,15 +50,15 @@
 //  5. What has expired is invisible from then on. One of the stores deletes it every 10 seconds, in
 //     transactions of at most 1,000 rows of each kind.
 //  6. Limits.LogBytes is enforced then, too: in between, the sum can be larger.
-//  7. The times of leases, values and entries are those of the clock of the server.
+//  7. The times of leases, values and entries are read from the clock of the server.
 //  8. A store has one connection that listens, and a pool of connections for operations, whose
 //     maximum the pool_max_conns of the URL sets: by default 4, or the number of processors if
 //     that is greater.
 //
 // # Messages
 //
-// All replicas receive all messages of [store.Bus], including those without a subscriber. A message of more
-// than about 6,000 bytes is several notifications of one transaction. PostgreSQL commits the
-// transactions with notifications of all databases of a server one after the other; those of the store do not write to
-// the disk. It keeps notifications until all sessions that listen have received them, in at most 8 GB.
+// All replicas receive all messages of [store.Bus], including those without a subscriber. A message of more than about
+// 6,000 bytes is several notifications of one transaction. PostgreSQL commits the transactions with notifications of
+// all databases of a server one after the other; transactions of the store that only notify do not write to the disk.
+// PostgreSQL keeps notifications until all sessions that listen have received them, in at most 8 GB.
 package postgres

@@ -28,7 +28,7 @@ type message struct {
 	Name   string  `json:"name,omitempty"` // of what has changed, or the subject
 	Data   []byte  `json:"data,omitempty"`
 	From   replica `json:"from,omitempty"`   // waits for the reply to a request, or refuses the request
-	Number uint64  `json:"number,omitempty"` // of the request, among those of the replica that waits
+	Number uint64  `json:"number,omitempty"` // of the request, among the requests of the replica that waits
 }
 
 // A notification is one NOTIFY. A message is one or more of them, in one transaction, so that they
@@ -40,7 +40,7 @@ type notification struct{ channel, payload string }
 // numbers.
 const maxPart = 7900
 
-// notifications returns those of a message.
+// notifications returns the notifications of a message.
 func notifications(channel string, m message) (all []notification, err error) {
 	text, err := json.Marshal(m)
 	count := (len(text) + maxPart - 1) / maxPart

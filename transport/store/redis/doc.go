@@ -43,7 +43,7 @@
 //     operations, whose maximum the pool_size of the URL or the PoolSize of the client sets.
 //  4. The sum of the entries of all streams is not bounded: Limits.LogBytes has no effect. The
 //     entries of one stream are bounded by age and number.
-//  5. The times of leases and entries are those of the clock of the server.
+//  5. The times of leases and entries are read from the clock of the server.
 //
 // # Sentinel
 //

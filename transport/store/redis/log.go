@@ -289,7 +289,7 @@ func (f *follower) interrupted(since time.Time) {
 	wake(f.wake)
 }
 
-// misses reports whether entries between position and those of a page have been deleted.
+// misses reports whether entries between position and the entries of a page have been deleted.
 func (f *follower) misses(p page) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -243,7 +243,7 @@ func (s *Store) wait(ctx context.Context, event <-chan struct{}, d time.Duration
 const retryDelay = 200 * time.Millisecond
 
 // errFormat is the error of data that no store has written.
-var errFormat = errors.New("redis: the data are not those of a store")
+var errFormat = errors.New("redis: the data were not written by a store")
 
 // join subscribes a listener that waits until ctx ends. It tries again while the server cannot be
 // reached.

@@ -107,8 +107,8 @@ func certify(t *testing.T) (certificateFile, keyFile string) {
 	return write("certificate", "CERTIFICATE", certificate), write("key", "PRIVATE KEY", private)
 }
 
-// freePort returns a port at which no process listens. It is below those of outgoing connections, which
-// could take it before a server does.
+// freePort returns a port at which no process listens. The port is below the ports of outgoing connections, which could
+// take it before a server does.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {

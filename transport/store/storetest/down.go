@@ -183,10 +183,10 @@ func testLostData(f *fixture) {
 	_, err := f.store.Update(f.ctx, "a", []byte("after"), revision, 0)
 	f.wantError("Update of a lost value", err, store.ErrConflict)
 	if f.create("a", "after") <= revision {
-		f.Errorf("a new value has a revision of at most %d, that of a lost one", revision)
+		f.Errorf("a new value has a revision of at most %d, the revision of a lost value", revision)
 	}
 	if f.append("a", "after")[0] <= id {
-		f.Errorf("a new entry has an id of at most %d, that of a lost one", id)
+		f.Errorf("a new entry has an id of at most %d, the id of a lost entry", id)
 	}
 	f.push("a", "new")
 	if err := f.store.Ack(f.ctx, held); err != nil && !errors.Is(err, store.ErrLost) {

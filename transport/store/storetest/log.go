@@ -92,7 +92,7 @@ func testLogOrder(f *fixture) {
 	for _, s := range f.replicas() {
 		got, _, err := f.read(s, "a", 0)
 		if err != nil || !slices.Equal(got, ids) {
-			f.Errorf("Read yields the ids %d, %v, want those of Append: %d", got, err, ids)
+			f.Errorf("Read yields the ids %d, %v, want the ids of Append: %d", got, err, ids)
 		}
 	}
 	f.wantEntries("a", 0, entries...)

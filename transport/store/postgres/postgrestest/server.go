@@ -1,5 +1,5 @@
-// Package postgrestest starts PostgreSQL servers for tests. The programs initdb and pg_ctl are those of
-// /usr/lib/postgresql, or of the folder DOVETAIL_POSTGRES_SERVER.
+// Package postgrestest starts PostgreSQL servers for tests. It runs the programs initdb and pg_ctl from
+// /usr/lib/postgresql, or from the folder DOVETAIL_POSTGRES_SERVER.
 package postgrestest
 
 import (

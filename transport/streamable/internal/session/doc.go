@@ -8,7 +8,7 @@
 //
 //  1. http.go answers requests; response.go is one response.
 //  2. sessions.go is the table of the sessions that are open in this replica; session.go is one of them; record.go
-//     stores sessions, and opens those of other replicas.
+//     stores sessions, and opens sessions of other replicas.
 //  3. stream.go is a stream of events; resume.go continues one for a client that has lost its connection.
 //  4. replicas.go exchanges messages with other replicas; lease.go tells which of them have ended.
 package session

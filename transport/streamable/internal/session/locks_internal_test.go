@@ -119,7 +119,7 @@ func (s *stateful) SetState(_ context.Context, state json.RawMessage, _ bool) er
 func (s *stateful) ClientListens(context.Context, bool) {}
 
 // While the state of a session is changed at two replicas and read again at both, no change is lost, and each replica
-// gets the states in the order of the record: in the end, both have that of the record.
+// gets the states in the order of the record: in the end, both have the state of the record.
 func TestSessionIsChangedConcurrently(t *testing.T) {
 	memory, err := store.NewMemory(nil)
 	if err != nil {

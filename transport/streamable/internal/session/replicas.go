@@ -257,7 +257,7 @@ type streamRequest struct {
 // A streamState is the reply to a streamRequest.
 type streamState struct {
 	State string `json:"state"`
-	After uint64 `json:"after"` // that of the request, or a later entry if the client has missed nothing
+	After uint64 `json:"after"` // the entry of the request, or a later one if the client has missed nothing
 }
 
 // States of a stream.

@@ -37,8 +37,8 @@ func (c *response) open() bool {
 // numbered event must not be skipped.
 func (c *response) send(e sse.Event) error { return c.events.Send(context.Background(), e) }
 
-// replay sends the messages of stored entries until the client disconnects. It reports whether one of
-// them is the last of a call, after which there may be that of a replica that was considered dead.
+// replay sends the messages of stored entries until the client disconnects. It reports whether one of the messages is
+// the last one of a call. After it there may be a message of a replica that was considered dead.
 func (c *response) replay(stream string, entries []store.Entry) (ended bool) {
 	for _, entry := range entries {
 		kind := entryKind(entry)

@@ -225,7 +225,7 @@ func (s *session) lostReply(ctx context.Context, name string) ([]byte, error) {
 			break
 		}
 		id, err := jsonrpc.ParseID(entry.Data[1:])
-		if err != nil { // the stream is that of a batch
+		if err != nil { // the stream belongs to a batch
 			return nil, store.ErrPurged
 		}
 		return jsonrpc.Append(nil, &jsonrpc.Response{ID: id, Error: errReplicaEnded})

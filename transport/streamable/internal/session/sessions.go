@@ -109,7 +109,7 @@ func (t *Sessions) Close() error {
 
 var errNoSession = errors.New("the session does not exist")
 
-// begin opens a session in this replica. prepare gives it a version and a record, or that of another replica.
+// begin opens a session in this replica. prepare gives it a version, and a new record or the record of another replica.
 func (t *Sessions) begin(id, principal string, idle time.Duration, prepare func(*session) error) (*session, error) {
 	if err := t.replicas.start(); err != nil {
 		return nil, err

@@ -18,9 +18,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// A stream is a sequence of messages to a client. At most one response carries it: that of the
-// request that opened the stream, or of a later request that resumes it. Events are stored before
-// they are sent, so that the client can resume the stream at any replica.
+// A stream is a sequence of messages to a client. At most one HTTP response carries it: the response to the request
+// that opened the stream, or to a later request that resumes it. Events are stored before they are sent, so that the
+// client can resume the stream at any replica.
 type stream struct {
 	jsonrpc.Peer // sends by Write
 	session      *session
@@ -55,7 +55,7 @@ const (
 
 // Kinds of entries of a stream in the log. The first byte of an entry is its kind.
 const (
-	entryStart   = 's' // the first entry; the rest is the id of the call, if the stream is that of one
+	entryStart   = 's' // the first entry; the rest is the id of the call, if the stream belongs to a call
 	entryMessage = 'm'
 	entryReply   = 'r' // the last message
 	entryEnd     = 'e' // the call was canceled and has no reply
@@ -389,8 +389,8 @@ const (
 	streamNameLength = replicaIDLength + 26
 )
 
-// isStreamName reports whether a name has the form of that of a call's stream, or of a stream for
-// unsolicited messages.
+// isStreamName reports whether a name has the form of the name of a call's stream, or of a stream for unsolicited
+// messages.
 func isStreamName(name string) (call, unsolicited bool) {
 	rest, unsolicited := strings.CutPrefix(name, unsolicitedName)
 	valid := len(rest) == streamNameLength && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdef") == ""
