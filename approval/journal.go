@@ -62,10 +62,10 @@ func (e *Entry) repairText() {
 // An Event is a state of a request.
 type Event string
 
-// The events. A request is asked, approved, executing, and finally executed or failed. Before
-// it is executing, it may also end as rejected, expired or withdrawn. A call that asks its caller is
-// paused, and nothing is recorded if the caller never answers, or if its next call is another one. The replica that continues it records that it is
-// asked again or, if it has been approved, resumed.
+// The events. A request is asked, approved, executing, and finally executed or failed. Before it is executing, it may
+// also end as rejected, expired or withdrawn. A call that asks its caller is paused, and nothing is recorded if the
+// caller never answers, or makes a different call. The replica that continues it records that it is asked again or, if
+// it has been approved, resumed.
 const (
 	EventAsked     Event = "asked"
 	EventApproved  Event = "approved"
@@ -99,7 +99,7 @@ func (m stateMachine) check(e *Entry) error {
 	if e.Event == EventRecovered {
 		return nil
 	}
-	if e.Event == EventAsked || e.Event == EventResumed { // the approval of the latter may be in the journal of another replica
+	if e.Event == EventAsked || e.Event == EventResumed { // the approval may be in the journal of another replica
 		switch {
 		case e.ID == "" || e.Digest.IsZero():
 			return refuse("the id or digest is missing")

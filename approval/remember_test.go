@@ -533,8 +533,8 @@ func TestElicitationFacts(t *testing.T) {
 	}
 }
 
-// The effect of a tool is what its hints say. It is marked as not verified, unless the server is trusted or the
-// tool is one of this program.
+// The hints of a tool describe its effect. The effect is marked as not verified, unless the server is trusted or the
+// tool belongs to this program.
 func TestEffectShown(t *testing.T) {
 	const (
 		deletes = "may delete or overwrite data"

@@ -216,7 +216,7 @@ func TestJournalsOfReplicas(t *testing.T) {
 	}
 }
 
-// If all replicas get the same answer at once, one continues the call.
+// If all replicas get the same answer at the same time, one continues the call.
 func TestContinuedOnce(t *testing.T) {
 	f := questioningTool(1)
 	replicas := newReplicas(t, 3, f, says(yes, nil))

@@ -56,8 +56,8 @@ type Request struct {
 	Title, Description string
 	// Annotations are copied from the tool's definition. Without a hint, the tool may delete or overwrite data.
 	Annotations mcp.ToolAnnotations
-	// Trusted means that the annotations can be relied on: [mcp.Origin].Trusted, or the tool is one
-	// of this program. Otherwise they are what the server says.
+	// Trusted means that the annotations can be relied on: [mcp.Origin].Trusted, or the tool belongs to this program.
+	// Otherwise nothing verifies the annotations.
 	Trusted bool
 	// Rule is the name of the policy's rule that asks, and Reason is the reason in that rule, "" for
 	// none.

@@ -342,8 +342,8 @@ func (s *grants) remove(g *grant) {
 	}
 }
 
-// paused removes the grants that wait for their next run for too long, and returns the others that wait: those that would
-// make room for a call of one caller.
+// paused removes the grants that have waited too long for their next run. It returns the waiting grants whose removal
+// makes room for a call of the caller.
 func (s *grants) paused(caller string, now time.Time) []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()

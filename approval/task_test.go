@@ -428,8 +428,8 @@ func TestRequestSurvivesReplica(t *testing.T) {
 	}
 }
 
-// An approved call whose function has not begun when its server shuts down is executed by another replica, and nobody is
-// asked again.
+// An approved call whose function has not begun when its server shuts down is executed by another replica, without
+// another question.
 func TestApprovalSurvivesShutdown(t *testing.T) {
 	interrupted := func(ctx context.Context) error {
 		<-ctx.Done()

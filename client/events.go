@@ -291,8 +291,8 @@ func (sub *eventSubscription) poll(ctx context.Context) (progress bool, err erro
 	}
 }
 
-// confirm records that the server has accepted the position. Without a cursor, what happened since
-// an interruption is lost, and truncated says nothing (SEP-3415, Gaps and truncated).
+// confirm records that the server has accepted the position. Without a cursor, occurrences since an interruption are
+// lost, and truncated has no meaning (SEP-3415, Gaps and truncated).
 func (sub *eventSubscription) confirm(truncated bool) {
 	gap := truncated
 	if sub.cursor == "" {

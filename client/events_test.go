@@ -279,7 +279,7 @@ func TestStoredCursor(t *testing.T) {
 	}
 }
 
-// What the server has not kept is reported once, and the rest arrives.
+// Occurrences that the server has not kept are reported once, and the rest arrives.
 func TestGap(t *testing.T) {
 	for _, mode := range bothModes {
 		t.Run(string(mode), func(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A bankServer is a server of one era that asks twice in each call. It counts the calls that began
-// in the legacy era, and those that were completed in the modern era.
+// A bankServer is a server of one era that asks twice in each call. It counts the calls that began in the legacy era,
+// and the calls that were completed in the modern era.
 type bankServer struct {
 	era      client.Era
 	question mcp.InputRequest

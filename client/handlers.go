@@ -125,11 +125,10 @@ type Handlers struct {
 // SetHandlers replaces handlers of the session for later questions. A handler that is nil stays as it
 // is. Questions that are being answered keep their handler. SetHandlers may be called concurrently.
 //
-// What the client supports is declared when the session is opened. A handler can therefore be
-// replaced only if [Options] had one, or else SetHandlers returns an error and replaces none. A
-// client that gets its handler later starts with one that returns an error. SetHandlers also returns
-// an error if Options.Capabilities is set, because handlers do not answer then. After a new Roots,
-// call [Session.RootsChanged].
+// The client declares its capabilities when the session is opened. A handler can therefore be replaced only if
+// [Options] had one, or else SetHandlers returns an error and replaces none. A client that gets its handler later
+// starts with one that returns an error. SetHandlers also returns an error if Options.Capabilities is set, because
+// handlers do not answer then. After a new Roots, call [Session.RootsChanged].
 func (s *Session) SetHandlers(replacements Handlers) error { return s.handlers.replace(replacements) }
 
 func (h *handlers) replace(with Handlers) error {

@@ -225,8 +225,8 @@ func isLimit(err error) bool {
 	return ok
 }
 
-// each calls decode for the entries of the page that are within the limits. It skips those for
-// which decode returns an error.
+// each calls decode for the entries of the page that are within the limits. It skips entries for which decode returns
+// an error.
 func (r *listReader) each(decode func(definition json.RawMessage) error) error {
 	if r.array == nil {
 		return nil

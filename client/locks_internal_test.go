@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A subscription is ready once, and has what the server has accepted last.
+// A subscription is ready once, and has the filter that the server has accepted last.
 func TestSubscriptionConcurrently(t *testing.T) {
 	const n = 500
 	accepted := func(i int) mcp.SubscriptionFilter { return mcp.SubscriptionFilter{TaskIDs: []string{fmt.Sprint(i)}} }

@@ -92,10 +92,10 @@ type Options struct {
 	// own.
 	SuspendedCalls *SuspendedCalls
 
-	// OnChange is called for each change of the server's lists, resources and tasks: those that
-	// [Session.Subscribe] has subscribed to and, in the legacy era, all changes of lists. Calls of
-	// OnChange and OnLog run one at a time, in order. Equal changes that wait are reported once. If
-	// more wait than [Limits] permit, the oldest are dropped.
+	// OnChange is called for each change of the server's lists, resources and tasks. The client gets the changes to
+	// which [Session.Subscribe] has subscribed and, in the legacy era, all changes of lists. Calls of OnChange and
+	// OnLog run one at a time, in order. Equal changes that wait are reported once. If more wait than [Limits] permit,
+	// the oldest are dropped.
 	OnChange func(ctx context.Context, change mcp.Change)
 	// OnLog is called for each log message of the server from LogLevel on.
 	OnLog func(ctx context.Context, message *mcp.LoggingMessageParams)

@@ -151,7 +151,7 @@ func TestReconnectLimit(t *testing.T) {
 				failed(t, err, jsonrpc.NotSent)
 			}
 			if session.Server().Name != "test" {
-				t.Error("what is known of the server is forgotten")
+				t.Error("the description of the server was forgotten")
 			}
 		})
 	})

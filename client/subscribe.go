@@ -121,7 +121,7 @@ func (sub *Subscription) timesAccepted() int {
 	return sub.accepted
 }
 
-// open records what the server has accepted. It must not block.
+// open records the filter that the server has accepted. It must not block.
 func (sub *Subscription) open(agreed mcp.SubscriptionFilter) {
 	sub.mu.Lock()
 	sub.accepted++

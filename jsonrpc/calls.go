@@ -279,7 +279,7 @@ type callContext struct {
 	call   *incomingCall
 }
 
-// callKey is the key of the *incomingCall whose context it is.
+// callKey is the key of the *incomingCall in the context of the call.
 type callKey struct{}
 
 // Value consults the lifetime context first, so that package context finds its own cancelCtx

@@ -37,9 +37,8 @@
 // # Concurrency
 //
 //  1. Methods of a Conn may be called from any goroutine.
-//  2. One goroutine reads; it is the one that calls [Conn.Run]. Calls of the peer run on
-//     other goroutines, at most [Options.MaxInFlight] at the same time. [Answer] runs a call
-//     on the caller's goroutine.
+//  2. The goroutine that calls [Conn.Run] reads. Calls of the peer run on other goroutines, at most
+//     [Options.MaxInFlight] at the same time. [Answer] runs a call on the caller's goroutine.
 //  3. Notifications are handled one by one on the goroutine that reads, in the order of their
 //     arrival and before any later message. [Conn.Receive] handles a notification on its
 //     caller's goroutine.

@@ -132,8 +132,7 @@ func rational(text string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(text)
 }
 
-// TestNumberBeyondBounds: what is too large to be taken in is not read; it is not
-// taken for something else.
+// TestNumberBeyondBounds checks that a number that is too large is not read as another number.
 func TestNumberBeyondBounds(t *testing.T) {
 	for text, want := range map[string]bool{
 		"1e99999999999999999": true, "1e100000000000000000": false, "1e-100000000000000000": false,

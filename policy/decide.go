@@ -11,9 +11,9 @@ import (
 type Request struct {
 	Subject
 	// Target is the called entry. Its kind defaults to [mcp.KindTool]. Rules about servers and names match its Origin.
-	// An entry of the server itself has a zero Origin: its server is "", its name is the one that callers use, and it
-	// is trusted. Rules read the tags and annotations of its Definition. If the Origin is not trusted, a rule about
-	// tags or annotations applies if it denies or asks, and does not apply if it allows.
+	// An entry of the server itself has a zero Origin: its server is "", its name is the public name, and it is
+	// trusted. Rules read the tags and annotations of its Definition. If the Origin is not trusted, a rule about tags
+	// or annotations applies if it denies or asks, and does not apply if it allows.
 	Target mcp.Target
 	// URI is the URI of the resource if the target is a resource or a template that matches
 	// it; it replaces the target's name. It is empty for lists.

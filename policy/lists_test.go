@@ -121,7 +121,7 @@ func TestCompileKeepsNothing(t *testing.T) {
 	before := decide()
 	p.Deny[0], p.Rules[0].Kinds[0], hint, p.Exempt[0].Tool = "z", mcp.KindPrompt, false, "z"
 	if diff := cmp.Diff(before, decide()); diff != "" {
-		t.Errorf("what was compiled has changed: %s", diff)
+		t.Errorf("the compiled lists have changed: %s", diff)
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
 	// recheckPause is the time after which a replica with an approver that does not reply is asked again.
 	recheckPause = time.Second
-	// answerPause is the time before an answer that could not be stored is asked for again, so
-	// that a program that answers at once does not do so all the time.
+	// answerPause is the time before an answer that could not be stored is asked for again, so that a program that
+	// answers immediately does not answer all the time.
 	answerPause = time.Second
 )
 

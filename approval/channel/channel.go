@@ -207,7 +207,7 @@ func (c *Channel) beginWait() bool {
 	return true
 }
 
-// endWait uncounts it.
+// endWait counts one waiting request less.
 func (c *Channel) endWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

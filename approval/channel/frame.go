@@ -58,8 +58,7 @@ func requestFrame(r *approval.Request) ([]byte, error) {
 	return f, nil
 }
 
-// appendFacts appends what an approver should know about the tool and the request. What is not known
-// is omitted.
+// appendFacts appends facts about the tool and the request for an approver. It omits unknown facts.
 func appendFacts(f []byte, r *approval.Request) []byte {
 	for _, fact := range [][2]string{{"title", r.Title}, {"description", r.Description}, {"rule", r.Rule}, {"reason", r.Reason}} {
 		if fact[1] != "" {
@@ -244,7 +243,7 @@ func faultMessage(fault []byte) (string, error) {
 	return "", nil
 }
 
-// readMessage decodes what every frame has. A null member counts as absent.
+// readMessage decodes the members that every frame has. A null member counts as absent.
 func readMessage(frame []byte) (jsonscan.Members, error) {
 	object, err := jsonscan.ReadObject(frame)
 	if err != nil {

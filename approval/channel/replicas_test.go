@@ -307,7 +307,7 @@ func TestDecidedAtAnotherReplica(t *testing.T) {
 	})
 }
 
-// If several persons decide at once, the first decision counts.
+// If several persons decide at the same time, the first decision counts.
 func TestOneDecisionCounts(t *testing.T) {
 	sharing(t, 3, func(t *testing.T, shared store.Store, replicas []*replica) {
 		yes, no := replicas[1].connect(t, "dovetail.approval.v1"), replicas[2].connect(t, "dovetail.approval.v1")
@@ -656,7 +656,7 @@ func TestStoreIsDown(t *testing.T) {
 	})
 }
 
-// A store without room refuses requests, and decides those that it has.
+// A full store refuses new requests, and its stored requests are decided.
 func TestStoreIsFull(t *testing.T) {
 	sharing(t, 1, func(t *testing.T, _ store.Store, replicas []*replica) {
 		person := replicas[0].connect(t, "dovetail.approval.v1")

@@ -238,7 +238,7 @@ type verdict struct {
 	err    error
 }
 
-// request is one with this id.
+// request returns a request with this id.
 func request(id string) *approval.Request {
 	now := time.Now().UTC()
 	return &approval.Request{

@@ -7,9 +7,8 @@
 //
 // # Guarantees
 //
-//  1. The page shows the exact bytes of the arguments: it formats the JSON text without
-//     decoding it, makes invisible characters visible, and compares the SHA-256 of the text
-//     with the one that the channel sent.
+//  1. The page shows the exact bytes of the arguments: it formats the JSON text without decoding it, makes invisible
+//     characters visible, and compares the SHA-256 of the text with the SHA-256 from the channel.
 //  2. The files contain no secret, and need no token. The token is in the fragment of the
 //     page's URL, which a browser does not send to any server, and the page sends it as a
 //     WebSocket subprotocol.

@@ -7,7 +7,7 @@ type Check string
 
 // The checks, in their order.
 const (
-	// CheckListed: the file is one of the skill.
+	// CheckListed checks that the entry of the skill lists the file.
 	CheckListed Check = "listed"
 	// CheckContents: the server has answered with one content.
 	CheckContents Check = "contents"

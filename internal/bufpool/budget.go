@@ -107,7 +107,7 @@ func (b *Budget) release(size int64) {
 	b.grant()
 }
 
-// grant charges those that wait, in order, while there is room.
+// grant charges waiting messages, in order, while there is room.
 func (b *Budget) grant() {
 	for len(b.waiting) > 0 && b.used+b.waiting[0].more <= b.max {
 		b.used += b.waiting[0].more

@@ -214,8 +214,8 @@ func (a *Activity) Left(timeout time.Duration) time.Duration {
 	}
 }
 
-// Context returns a context in which the activity extends deadlines. It does not extend those
-// that ctx already has.
+// Context returns a context in which the activity extends deadlines. It does not extend the deadlines that ctx already
+// has.
 func (a *Activity) Context(ctx context.Context) context.Context {
 	return &activeContext{ctx, a, activityOf(ctx)}
 }

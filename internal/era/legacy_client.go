@@ -161,9 +161,9 @@ func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 	}
 }
 
-// watch subscribes to resources and returns those to unwatch. As in the modern era, it leaves out
-// resources that do not exist. It holds the lock until the server has answered: a server may handle
-// requests in any order, and a late unsubscribe must not end a new subscription.
+// watch subscribes to resources and returns the resources to unwatch. As in the modern era, it leaves out resources
+// that do not exist. It holds the lock until the server has answered: a server may handle requests in any order, and a
+// late unsubscribe must not end a new subscription.
 func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (watched []string, err error) {
 	if len(uris) == 0 {
 		return nil, nil

@@ -130,7 +130,7 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if !version.Known() || version.Modern() {
 		version = mcp.LatestLegacyVersion
 	}
-	params.Capabilities = capabilitiesAs(version, params.Capabilities) // without what the version does not have
+	params.Capabilities = capabilitiesAs(version, params.Capabilities) // without capabilities that the version does not have
 	info := params.ClientInfo                                          // the session must not retain all of params
 	caller := &mcp.Caller{
 		Version: version, Info: &info, Capabilities: params.Capabilities,

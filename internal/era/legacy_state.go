@@ -166,7 +166,7 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 	for _, uri := range slices.Sorted(maps.Keys(start)) {
 		b.adopt(ctx, uri, start[uri], listening)
 	}
-	if ctx.Err() != nil { // what has failed for that reason is tried again
+	if ctx.Err() != nil { // operations that failed for that reason are tried again
 		b.legacy.mu.Lock()
 		defer b.legacy.mu.Unlock()
 		maps.DeleteFunc(b.legacy.watched, func(_ string, w *watch) bool { return w.failed })

@@ -76,9 +76,9 @@ func (b *binding) wantsTask(ctx context.Context, req *jsonrpc.Request, caller *m
 	return true, nil
 }
 
-// asTask returns a task for the result of a call if the client waits for one: the task that another server
-// keeps, or one that returns the result. A tool or its server may decide against a task, but the client does
-// not read a result that is none. The error says that the call was executed.
+// asTask returns a task for the result of a call if the client waits for a task: the task that another server keeps, or
+// a new task that returns the result. A tool or its server may decide against a task, but the client reads only a task.
+// The error says that the call was executed.
 func (s *Server) asTask(ctx context.Context, c *call, result mcp.Result) (*mcp.Task, error) {
 	if task, ok := result.(*mcp.Task); ok {
 		return task, nil

@@ -344,7 +344,7 @@ func (p *listenParams) forget() {
 	delete(p.session.listens, p.id)
 }
 
-// handleAcknowledged passes on what the server has accepted.
+// handleAcknowledged passes on the filter that the server has accepted.
 func (s *Session) handleAcknowledged(notification *jsonrpc.Request) {
 	l := s.listener(notification.Member("_meta", mcp.MetaSubscriptionID))
 	if l == nil || l.ready == nil {

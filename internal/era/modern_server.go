@@ -265,7 +265,7 @@ func (s *Server) open(ctx context.Context, c *call, state json.RawMessage) error
 	return json.Unmarshal(plain, &c.state)
 }
 
-// stateBinding returns what a state is valid for: one caller, method and set of params.
+// stateBinding returns the binding of a sealed state. A state is valid for one caller, method and set of params.
 func stateBinding(c *call) []byte {
 	return token.Binding(c.Caller.Principal, c.Method(),
 		string(c.Member("name")), string(c.Member("uri")), string(c.Member("arguments")))

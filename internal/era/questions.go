@@ -16,7 +16,7 @@ import (
 // may be called concurrently.
 type QuestionLimit struct {
 	mu   sync.Mutex
-	used float64 // questions, less those that time has permitted since
+	used float64 // questions, less the number that time has permitted since
 	last time.Time
 
 	perMinute int // of the last Take

@@ -46,7 +46,7 @@ func checkObject(method string, result []byte) error {
 	return nil
 }
 
-// writeLegacy appends a result without what the version does not have.
+// writeLegacy appends a result without members that the version does not have.
 func (s *Server) writeLegacy(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply) error {
 	filter := filterFor(version, method)
 	if filter.concernsBare() {

@@ -230,7 +230,7 @@ func testEnvelope(t *testing.T, version mcp.Version) {
 			eratest.Want(t, answer, `{"name":"library","version":"1"}`, "result", "_meta", mcp.MetaServerInfo)
 		}
 	}
-	// Members of the result are kept, except for those that only the envelope may set.
+	// Members of the result are kept, except for members that only the envelope may set.
 	answer := p.Call(mcp.MethodToolsCall, `{"name":"own"}`)
 	if !version.Modern() {
 		eratest.Want(t, answer, "", "result", "resultType")

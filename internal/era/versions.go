@@ -318,7 +318,7 @@ func implementationFor(version mcp.Version, info mcp.Implementation) mcp.Impleme
 	return info
 }
 
-// filteredParams returns the params of a notification without what a version does not have.
+// filteredParams returns the params of a notification without members that a version does not have.
 func filteredParams(version mcp.Version, method string, params jsonrpc.Appender) (jsonrpc.Appender, error) {
 	if method != mcp.NotificationProgress || version >= mcp.Version20250326 {
 		return params, nil

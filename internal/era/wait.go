@@ -296,7 +296,7 @@ func (w *TaskWait) answer(ctx context.Context, questions map[string]mcp.InputReq
 	if err != nil && answers == nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // what a person has answered is not lost
+	if ctx.Err() != nil { // the answers of a person are not lost
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cancelTaskTimeout)
 		defer cancel()

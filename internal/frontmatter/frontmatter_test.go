@@ -98,7 +98,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// What is read is valid JSON within the limits, and equal to itself.
+// The result is valid JSON within the limits, and equal to itself.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		"---\nname: a\ndescription: b\n---\n", "---\na: &x [1, 0x1F, .5, 2024-01-02]\nb: *x\n---", "\ufeff---\r\na: >\r\n  b\r\n---\r\n", "---\na: !!str {b: c}\n...\n---\n",

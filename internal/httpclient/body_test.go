@@ -53,7 +53,7 @@ func TestBodyIsRetained(t *testing.T) {
 	text.Retain()
 	text.Release() // the creator's
 	if string(text.Bytes()) != long || isFreed() {
-		t.Error("it was given back while somebody needed it")
+		t.Error("it was given back while a reader needed it")
 	}
 	text.Release()
 	if !isFreed() {

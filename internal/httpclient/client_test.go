@@ -553,7 +553,7 @@ func TestStatusErrorText(t *testing.T) {
 	}
 }
 
-// answer is one to a POST.
+// answer is the response to a POST.
 func answer(status int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),

@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
 
-// Who may have an answer of a route other than a refusal.
+// An access says which clients get an answer of a route other than a refusal.
 type access int
 
 const (

@@ -74,7 +74,7 @@ func TestDuplicateErrorTellsThePlace(t *testing.T) {
 	}
 }
 
-// Objects below the one that is read are no business of ReadObject.
+// ReadObject does not check objects below the object that it reads.
 func TestReadObjectLooksAtOneLevel(t *testing.T) {
 	if _, err := jsonscan.ReadObject([]byte(`{"a":{"b":1,"b":2}}`)); err != nil {
 		t.Error(err)

@@ -83,8 +83,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// The members and elements that a caller walks itself meet the same errors as
-// those that Value scans.
+// A caller that walks members and elements itself gets the same errors as from Value.
 func TestWalkRefusesWhatValueRefuses(t *testing.T) {
 	for _, text := range []string{
 		`{"a":1]`, `{"a":1,}`, `{,}`, `{a:1}`, `{"a" 1}`, `{"a":}`, `{"a":1`, `{"a"`, `{`, `{"a":1,`,

@@ -228,8 +228,8 @@ func AppendUnquoted(dst, raw []byte) []byte {
 func KeyIs(raw []byte, name string) bool {
 	text := inner(raw)
 	if len(text) <= len(name) {
-		// An escape is longer than its value, so a key that is no longer than the name has no
-		// escapes or is another name.
+		// An escape is longer than its value, so a key that is no longer than the name has no escapes, or differs from
+		// the name.
 		return string(text) == name && strings.IndexByte(name, '\\') < 0
 	}
 	for len(text) > 0 {

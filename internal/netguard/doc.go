@@ -12,11 +12,10 @@
 //     rebinding has no effect.
 //  3. Each redirect, by the same rules. At most three redirects are followed.
 //
-// Addresses must be public. Not public are the addresses that the IANA registries of
-// special-purpose addresses do not mark as globally reachable (RFC 6890), and those that
-// contain another address (6to4, Teredo, NAT64), which a relay would unpack. A NAT64 prefix
-// that a network has chosen for itself (RFC 6052, section 2.2) is not recognized.
+// Addresses must be public. Not public are the addresses that the IANA registries of special-purpose addresses do not
+// mark as globally reachable (RFC 6890), and addresses that contain another address (6to4, Teredo, NAT64), which a
+// relay would unpack. A NAT64 prefix that a network has chosen for itself (RFC 6052, section 2.2) is not recognized.
 //
-// A Guard is immutable and safe for concurrent use. Unless Options.KeepAlive is set, it keeps no
-// connection open, so there is nothing to close, and every fetch is resolved and checked again.
+// A Guard is immutable and safe for concurrent use. Unless Options.KeepAlive is set, it keeps no connection open. A
+// Guard therefore needs no Close, and every fetch is resolved and checked again.
 package netguard

@@ -215,7 +215,7 @@ func TestTLS(t *testing.T) {
 	}
 	opts.TLS = nil
 	if _, err := get(t, netguard.New(&opts), "https://example.com:"+u.Port()); err == nil {
-		t.Error("a certificate of nobody's was accepted")
+		t.Error("a certificate of an unknown authority was accepted")
 	}
 }
 

@@ -73,8 +73,7 @@ func TestPublicAddressesAreConnectedTo(t *testing.T) {
 	}
 }
 
-// Names are resolved for each connection, and the address that was checked is the one
-// that is connected.
+// Names are resolved for each connection, and the connection goes to the checked address.
 func TestNameThatIsReboundIsRefused(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -212,7 +211,7 @@ func wantNoConnection(t *testing.T, listener net.Listener) {
 	}
 	defer first.Close()
 	if first.RemoteAddr().String() != mine.LocalAddr().String() {
-		t.Errorf("somebody has connected from %v", first.RemoteAddr())
+		t.Errorf("a connection from %v", first.RemoteAddr())
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // The names of the headers, in canonical form.
 const (
 	HeaderMethod = "Mcp-Method" // mirrors the method of every request
-	HeaderName   = "Mcp-Name"   // mirrors what the request is for: see [Name]
+	HeaderName   = "Mcp-Name"   // mirrors the subject of the request: see [Name]
 	ParamPrefix  = "Mcp-Param-" // begins the headers of [Params]
 )
 

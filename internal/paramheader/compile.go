@@ -260,7 +260,7 @@ const (
 	// MaxParamName is the maximum length of an annotation in bytes.
 	MaxParamName = 256
 
-	// MaxInteger is the largest integer with a header form, and -MaxInteger the smallest:
-	// those that a float64 represents exactly.
+	// MaxInteger is the largest integer with a header form, and -MaxInteger the smallest: a float64 represents all
+	// integers between them exactly.
 	MaxInteger = 1<<53 - 1
 )

@@ -96,8 +96,8 @@ func (p *Params) find(room [][]byte, arguments []byte) (found [][]byte, err erro
 	return room, f.object(p.roots, room)
 }
 
-// A finder scans arguments once. It does not hold what it has found, so that this may stay
-// on its caller's stack.
+// A finder scans arguments once. It does not hold the values that it has found, so that they may stay on its caller's
+// stack.
 type finder struct {
 	text []byte
 	scan jsonscan.Scanner

@@ -152,13 +152,13 @@ func TestCheck(t *testing.T) {
 		{`{"b":true}`, lines("Mcp-Param-B:1"), `header Mcp-Param-B is "1", but the body has true`},
 		{`{"b":true}`, lines("Mcp-Param-B:false"), `header Mcp-Param-B is "false", but the body has true`},
 
-		// A value of another type is compared as what it is: it is for others to refuse.
+		// A value of another type is compared as it is. The decoder of the arguments refuses it.
 		{`{"s":7}`, lines("Mcp-Param-S:7.0"), ""},
 		{`{"i":"7"}`, lines("Mcp-Param-I:7"), ""},
 		{`{"i":"7"}`, lines("Mcp-Param-I:7.0"), `header Mcp-Param-I is "7.0", but the body has "7"`},
 
-		// What is given twice is ambiguous. The first two levels of params, and so
-		// the arguments themselves, are looked at when they are decoded.
+		// A duplicate member is ambiguous. The first two levels of params, and so the arguments themselves, are checked
+		// when they are decoded.
 		{`{"s":"x","s":"x"}`, lines("Mcp-Param-S:x"), `header Mcp-Param-S mirrors an argument that is ambiguous: "s" is given twice`},
 		{`{"s":null,"\u0073":"x"}`, lines("Mcp-Param-S:x"), `header Mcp-Param-S mirrors an argument that is ambiguous: "s" is given twice`},
 		{`{"o":{"p":"y","p":"z"}}`, lines("Mcp-Param-P:y"), `header Mcp-Param-P mirrors an argument that is ambiguous: "p" is given twice`},

@@ -76,8 +76,8 @@ func NewRedactingWriter(out io.Writer, secrets []string) *RedactingWriter {
 	return &RedactingWriter{out, newSearch(newSecrets(secrets))}
 }
 
-// Write redacts p as [Redactor.Redact] does. n counts the bytes of p, not those that were written
-// to the other writer.
+// Write redacts p as [Redactor.Redact] does. n counts the bytes of p, not the bytes that were written to the other
+// writer.
 func (w *RedactingWriter) Write(p []byte) (n int, err error) {
 	if _, err := w.out.Write(w.search.add(nil, p)); err != nil {
 		return 0, err

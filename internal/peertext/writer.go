@@ -56,9 +56,9 @@ type Writer struct {
 	skippedBytes int64
 }
 
-// NewWriter returns a writer of the lines of a peer. It redacts secrets, which may be nil. Writing to out should not block, because
-// the peer may wait meanwhile; its errors are ignored. Writers of several peers may share out if
-// out may be used concurrently.
+// NewWriter returns a writer of the lines of a peer. It redacts secrets, which may be nil. Writing to out should not
+// block, because the peer may wait for Write. Errors of out are ignored. Writers of several peers may share out if out
+// may be used concurrently.
 func NewWriter(out io.Writer, name string, secrets *Redactor) *Writer {
 	return newWriter(out, name, secrets, time.Now)
 }

@@ -86,8 +86,8 @@ func (c *Child) killGroup() {
 	c.ended = true
 }
 
-// Environment returns the default environment of a child: all variables of this process,
-// or only those that programs need to find other programs and the user's files.
+// Environment returns the default environment of a child: all variables of this process, or only the variables that
+// programs need to find other programs and the user's files.
 func Environment(all bool) []string {
 	if all {
 		return os.Environ()

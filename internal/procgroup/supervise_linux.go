@@ -110,7 +110,7 @@ func (s *supervisor) start(argv []string) error {
 	return leader.Release()
 }
 
-// reap waits for children until none is left.
+// reap waits until all children have ended.
 func (s *supervisor) reap() {
 	defer close(s.exits)
 	for {

@@ -11,8 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/quota"
 )
 
-// Of many records, the first three are logged, and then one in ten seconds with the number of
-// those that were skipped.
+// Of many records, the first three are logged, and then one in ten seconds with the number of skipped records.
 func TestSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -16,7 +16,7 @@ type Event struct {
 	Name string
 	// Data may contain any number of lines.
 	Data []byte
-	// Retry is the delay before a client reconnects; 0 means none is sent.
+	// Retry is the delay before a client reconnects; 0 means that no delay is sent.
 	Retry time.Duration
 }
 

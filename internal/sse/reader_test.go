@@ -404,7 +404,7 @@ func interpret(text string) (got reading) {
 	}
 }
 
-// pieces are what streams are made of, and what readers stumble over.
+// pieces are the parts of which the test composes streams, and parts that readers often handle wrongly.
 var pieces = []string{
 	"\n", "\r", "\r\n", "\n\n", "data", "data:", "data: ", "id", "id:", "id: ", "event", "event: ", "retry", "retry:", "retry: ",
 	":", " ", "\x00", "\ufeff", "\xef\xbb", "x", "message", "7", "500", "99999999999999999999", "-1", "\u2028", "\t", "Data: ", "datum",

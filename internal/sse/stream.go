@@ -203,7 +203,7 @@ func (s *Stream) awaitWriter() {
 	}
 }
 
-// writeQueued is the writer. Close sends what is left when the stream is closed.
+// writeQueued is the writer. Close sends the remaining messages when the stream is closed.
 func (s *Stream) writeQueued() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,8 +60,8 @@ func FixedKey(ring *token.Ring) *Key {
 	return k
 }
 
-// SharedKey returns the key in a store with a name. life is how long what it seals is valid: every day, a new secret
-// seals, and an earlier one is removed when all that it has sealed is invalid. If life is 0, the first secret seals for
+// SharedKey returns the key in a store with a name. life is how long a sealed text is valid. Every day, a new secret
+// seals. An earlier secret is removed when all its sealed texts are invalid. If life is 0, the first secret seals for
 // ever.
 func SharedKey(kv store.KV, name string, life time.Duration, logger *slog.Logger) *Key {
 	return &Key{name: name, stored: NewRecords[[]secret](kv, nil), life: life, logger: logger, mutex: make(chan struct{}, 1)}
@@ -202,7 +202,7 @@ func (k *Key) read(ctx context.Context) (*secrets, error) {
 	return set, nil
 }
 
-// load reads the secrets, and changes those in the store if that is necessary.
+// load reads the secrets, and changes the stored secrets if that is necessary.
 func (k *Key) load(ctx context.Context) (*secrets, error) {
 	var kept []secret // nil until the record was read
 	rec, err := k.stored.Put(ctx, k.name, func(rec *Record[[]secret]) error {
@@ -229,7 +229,8 @@ func (k *Key) load(ctx context.Context) (*secrets, error) {
 	}
 }
 
-// needed returns the secrets of the store and those that it has lost, without those that nothing valid needs.
+// needed returns the secrets of the store and the secrets that it has lost. It leaves out secrets that nothing valid
+// needs.
 func (k *Key) needed(stored []secret, now time.Time) []secret {
 	all := slices.Clone(stored)
 	if known := k.known.Load(); known != nil {
@@ -259,7 +260,7 @@ func (k *Key) rotated(kept []secret, now time.Time) []secret {
 	return append(kept[max(0, len(kept)+1-token.MaxKeys):len(kept):len(kept)], newSecret(now.Add(rotationDelay)))
 }
 
-// secrets are what a record has, and what is derived from it. They are immutable.
+// secrets are the secrets of a record, with the keys that are derived from them. They are immutable.
 type secrets struct {
 	list  []secret      // oldest first
 	rings []*token.Ring // each seals with the secret of the same index; all secrets open

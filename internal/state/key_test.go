@@ -63,7 +63,7 @@ var forms = map[string]struct {
 	},
 }
 
-// What a replica seals is opened by another one, whatever has happened to the secrets in the store before.
+// A replica opens the sealed texts of another replica, whatever has happened to the secrets in the store before.
 func TestKeyOpensAtOtherReplicas(t *testing.T) {
 	lose := func(t *testing.T, kv store.KV) {
 		if err := kv.Delete(t.Context(), keyName, 0); err != nil {
@@ -218,7 +218,7 @@ func TestKeyIsKeptUntilItIsStored(t *testing.T) {
 	}
 }
 
-// A key without a life keeps its secret, and opens after years what it has sealed.
+// A key without a life keeps its secret, and opens its sealed texts after years.
 func TestKeyDoesNotRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := newStore(t)
@@ -265,7 +265,7 @@ func TestKeyIsBounded(t *testing.T) {
 	})
 }
 
-// A fixed key opens what it has sealed, and nothing else.
+// A fixed key opens its own sealed texts only.
 func TestFixedKey(t *testing.T) {
 	ring, err := token.NewRing()
 	if err != nil {

@@ -37,7 +37,7 @@ type Record[T any] struct {
 	Until time.Time
 
 	stored   bool   // and has not ended
-	revision uint64 // of what is in the store, which may have ended; 0 if there is nothing
+	revision uint64 // of the stored record, which may have ended; 0 if there is none
 }
 
 // Stored reports whether the record was in the store, and had not ended.

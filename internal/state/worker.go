@@ -28,8 +28,9 @@ type Worker struct {
 	Logger *slog.Logger
 }
 
-// Work takes jobs until ctx ends, and then waits for those that it has taken. A job is taken only when it can be done
-// at once. While the store cannot be reached, it is tried again; Work also returns when the store is closed.
+// Work takes jobs until ctx ends, and then waits until the taken jobs have ended. Work takes a job only when the job
+// can begin immediately. While the store cannot be reached, Work tries again. Work also returns when the store is
+// closed.
 func (w *Worker) Work(ctx context.Context) {
 	var doing sync.WaitGroup
 	defer doing.Wait()

@@ -176,7 +176,7 @@ func TestWorkerGoesOnWhenTheStoreIsBack(t *testing.T) {
 		<-time.After(time.Minute)
 		r.stop()
 		<-r.done
-		// The first one is delivered again, since the store did not know that it was done.
+		// The first job is delivered again, because the store did not know that it was done.
 		if done.Load() < 2 || !strings.Contains(r.logged.String(), "jobs cannot be taken from the store") {
 			t.Errorf("%d jobs are done, and the log is %q", done.Load(), r.logged.String())
 		}

@@ -48,7 +48,7 @@ var ErrMayBeCreated = errors.New("task: it is not known whether the task is stor
 // Config configures an [Engine]. All fields are required.
 type Config struct {
 	Store store.Store
-	// Key seals records. What it has sealed must open for as long as a task is kept.
+	// Key seals records. A sealed record must open for as long as a task is kept.
 	Key *state.Key
 	// Run runs a call. It returns when ctx ends.
 	Run func(ctx context.Context, run *Run) Outcome
@@ -111,9 +111,9 @@ func (e *Engine) Start() {
 // errStopped is the cause of the end of runs at the shutdown.
 var errStopped = errors.New("the server is shutting down")
 
-// Drain makes the engine take no more jobs. Calls that wait for a person are interrupted, now or when they
-// begin to wait, so that another replica begins them again. They are those that have called
-// [deadline.Pause]. Drain does not wait.
+// Drain makes the engine take no more jobs. Calls that wait for a person are interrupted, now or when they begin to
+// wait, so that another replica begins them again. A call waits for a person if it has called [deadline.Pause]. Drain
+// does not wait.
 func (e *Engine) Drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -193,8 +193,8 @@ func (r *rig) stored() (values, size int) {
 	return values, size
 }
 
-// If another run has begun the task of a run that was cut off, that one ends when it saves a value. What follows is
-// not executed.
+// If another run has begun the task of a run that was cut off, the first run ends when it saves a value. The rest of
+// its function is not executed.
 func TestLostRunEndsWhenItSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -55,11 +55,11 @@ type record struct {
 	Started int `json:"started,omitempty"`
 	Attempt int `json:"attempt,omitempty"`
 
-	// Begun says that the function of the call has begun in this attempt. Of the attempts that have ended
-	// without an outcome, Restarts counts those in which it had begun, Vanished those in which it had not, and
-	// HandedBack those that a worker has ended itself. Lapsed says that the lease of the attempt has ended,
-	// and that it has not reported since. Unknown says that the task has failed because of that: the attempt
-	// may still replace the failure by its outcome.
+	// Begun says that the function of the call has begun in this attempt. Of the attempts that have ended without an
+	// outcome, Restarts counts the attempts in which the function had begun, Vanished the attempts in which it had not
+	// begun, and HandedBack the attempts that a worker has ended itself. Lapsed says that the lease of the attempt has
+	// ended, and that the attempt has not reported since. Unknown says that the task has failed because its attempt
+	// lapsed: the attempt may still replace the failure by its outcome.
 	Begun       bool `json:"begun,omitempty"`
 	MaxRestarts int  `json:"maxRestarts,omitempty"`
 	Restarts    int  `json:"restarts,omitempty"`
@@ -110,7 +110,7 @@ func (r *record) fail(err *jsonrpc.Error) {
 	r.Error = encodeError(err)
 }
 
-// A claim says what a worker does with a job.
+// A claim is the action of a worker with a job.
 type claim int
 
 const (
@@ -120,8 +120,8 @@ const (
 	runs                  // the next attempt is the attempt of the worker
 )
 
-// claim returns what a worker does that has a job of a round, and records it. An attempt whose lease has ended may
-// be alive, since its replica may have been cut off from the store only: the first worker that gets the job
+// claim returns the action of a worker that has a job of a round, and records the action. An attempt whose lease has
+// ended may be alive, because its replica may only have lost the store. Therefore the first worker that gets the job
 // again waits. An attempt that has not reported until the job is delivered once more has ended.
 func (r *record) claim(round int) claim {
 	switch {
@@ -333,7 +333,7 @@ func (r *records) createChunk(ctx context.Context, key string, sealed []byte, un
 	return err
 }
 
-// writeChunks stores a part in chunks. Each may take operationTimeout. After an error, those that may be stored are
+// writeChunks stores a part in chunks. Each may take operationTimeout. After an error, chunks that may be stored are
 // deleted.
 func (r *records) writeChunks(ctx context.Context, id, what string, value []byte, until time.Time) (p part, err error) {
 	p.Name = rand.Text()
@@ -404,7 +404,7 @@ func (r *records) drop(ctx context.Context, id string, p part) error {
 	return failed
 }
 
-// dropExcept deletes the chunks of parts, except of those that are kept.
+// dropExcept deletes the chunks of parts, except the chunks of kept.
 func (r *records) dropExcept(ctx context.Context, id string, parts, kept []part) {
 	for _, p := range parts {
 		if p.Chunks > 0 && !slices.ContainsFunc(kept, func(k part) bool { return k.Name == p.Name }) {

@@ -15,10 +15,9 @@
 //	{?a,b*}  {&c}  ?k=v&x={x}  the query, by name and in any order
 //	{#x}                       the whole fragment, at the end
 //
-// Two variables of a path need text between them. Where several splits are possible, the
-// variables before the one that may cross "/" (or before the last one) are as short as possible,
-// and so are the variables after it: "{name}.{ext}" splits "a.b.c" into a and b.c,
-// "{+name}.{ext}" into a.b and c.
+// Two variables of a path need text between them. Where several splits are possible, the variables before the variable
+// that may cross "/" (or before the last variable) are as short as possible, and so are the variables after it:
+// "{name}.{ext}" splits "a.b.c" into a and b.c, "{+name}.{ext}" into a.b and c.
 //
 // Variables of the path are required and never empty. Variables of the query and the fragment
 // may be missing or empty. Parameters and a fragment that the template does not name are

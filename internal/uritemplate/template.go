@@ -47,7 +47,7 @@ func (e *SyntaxError) Error() string { return describe(e.Text, e.Reason) }
 // An UnmatchableError reports a valid template that URIs cannot be matched against.
 type UnmatchableError struct {
 	Text   string // the expression or literal text that cannot be matched, as written
-	Reason string // what is not supported and what is
+	Reason string // which feature is not supported, and what to write instead
 }
 
 func (e *UnmatchableError) Error() string { return describe(e.Text, e.Reason) }

@@ -10,8 +10,8 @@
 //
 // # Concepts
 //
-// An [Authorizer] adds credentials to requests and reacts to challenges. An *oauth.Client is
-// one. It is set in the DialOptions of each transport.
+// An [Authorizer] adds credentials to requests and reacts to challenges. An *oauth.Client is an Authorizer. The
+// DialOptions of each transport have a field for it.
 //
 // A [StatusError] is an HTTP response without a JSON-RPC message. A [RedirectError] is a
 // redirect that is not followed.

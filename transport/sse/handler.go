@@ -14,9 +14,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
-// Endpoint is an http.Handler for event streams (GET) and for the messages that clients post
-// (POST). Mount it at the path of the stream, and at [Options.Messages] if that is another
-// path. It may be used concurrently.
+// Endpoint is an http.Handler for event streams (GET) and for the messages that clients post (POST). Mount it at the
+// path of the stream, and at [Options.Messages] if that path differs. It may be used concurrently.
 type Endpoint struct {
 	server     transport.Binder
 	opts       Options

@@ -605,7 +605,7 @@ func TestPostWaits(t *testing.T) {
 			}
 			break
 		}
-		if taken != 1 { // the one that blocks; no other is queued
+		if taken != 1 { // the message that blocks; no other message is queued
 			t.Errorf("%d messages were taken", taken)
 		}
 		time.AfterFunc(time.Second, func() { close(release) })

@@ -217,7 +217,7 @@ func (s *sessions) end(ended *session) {
 	}
 }
 
-// shutdown refuses new sessions and returns those that receive messages.
+// shutdown refuses new sessions and returns the sessions that receive messages.
 func (s *sessions) shutdown() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -335,7 +335,7 @@ func TestEnvironmentEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	waittest.Receive(t, "the end of the connection", conn.Done())
-	if len(lines) > 1 { // the one that marks processes of a child
+	if len(lines) > 1 { // one line marks processes of a child
 		t.Errorf("the child has %d variables", len(lines))
 	}
 }

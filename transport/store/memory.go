@@ -26,13 +26,12 @@ const DefaultMemoryBytes = 64 << 20
 // memoryTimeout is how long Request of a [Memory] waits for a reply.
 const memoryTimeout = 5 * time.Second
 
-// A Memory is a [Store] in the memory of one process. All parts of the process that use the
-// same Memory share its state, which is lost when the process ends. Its methods may be called
-// concurrently. None of them waits, except those that wait until their context ends, and
-// Request, which waits up to 5 seconds for a reply.
+// A Memory is a [Store] in the memory of one process. All parts of the process that use the same Memory share its
+// state, which is lost when the process ends. Its methods may be called concurrently. No method waits, except Watch,
+// Follow and Pull, which wait until their context ends, and Request, which waits up to 5 seconds for a reply.
 //
-// What has expired is deleted when the store is used next. A reader of Watch that is late by
-// more than 10,000 deleted keys gets an error.
+// Expired data is deleted when the store is used next. A reader of Watch that is late by more than 10,000 deleted keys
+// gets an error.
 type Memory struct {
 	limits   Limits
 	maxBytes int64

@@ -88,7 +88,7 @@ func (m *Memory) Update(ctx context.Context, key string, value []byte, revision 
 	})
 }
 
-// put stores a value if check accepts the one that it replaces, which is nil if there is none.
+// put stores a value if check accepts the old value. old is nil if there is none.
 func (m *Memory) put(ctx context.Context, key string, value []byte, ttl time.Duration, check func(old *memoryItem) error) (uint64, error) {
 	if ttl < 0 {
 		return 0, fmt.Errorf("store: the time to live is %v, expected at least 0", ttl)

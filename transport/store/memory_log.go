@@ -30,7 +30,7 @@ type memoryStream struct {
 	count       int
 	purged      uint64        // id of the last entry that was deleted
 	readers     int           // iterators in progress
-	appended    chan struct{} // closed by the next Append; nil if nobody waits for it
+	appended    chan struct{} // closed by the next Append; nil if no reader waits for it
 }
 
 // A memoryEntry is an entry of a stream. Its data are never modified.

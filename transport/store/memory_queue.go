@@ -35,7 +35,7 @@ type memoryQueue struct {
 	name    string
 	jobs    schedule[*memoryJob] // by when they are due
 	waiting int                  // calls of Pull
-	changed chan struct{}        // closed when a job may be due earlier; nil if nobody waits for it
+	changed chan struct{}        // closed when a job may be due earlier; nil if no worker waits for it
 }
 
 // A memoryJob is due when it may be delivered: immediately, or after a delay, or when the lease

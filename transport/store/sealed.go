@@ -40,11 +40,11 @@ const (
 // All replicas need the same key, of at least 32 bytes from a random source. The caller closes
 // inner.
 //
-// Values, entries, jobs, messages and replies are encrypted with AES-256-GCM, and bound to what
-// they are and to their name: what has been moved to another key, stream, queue or subject does not
-// open. An operation that meets such data returns [ErrForged]; a subscriber gets a message with
-// Missed. Each segment of a name is replaced by a keyed hash (HMAC-SHA-256) of the name up to
-// its end, since names contain ids of sessions. Everything after the seventh segment is one hash.
+// Values, entries, jobs, messages and replies are encrypted with AES-256-GCM, and bound to their type and name: data
+// that was moved to another key, stream, queue or subject does not open. An operation that meets such data returns
+// [ErrForged]; a subscriber gets a message with Missed. Each segment of a name is replaced by a keyed hash
+// (HMAC-SHA-256) of the name up to its end, since names contain ids of sessions. Everything after the seventh segment
+// is one hash.
 //
 // The engine still learns sizes, times, the number of segments, and which operations use the
 // same name. It can delete data, repeat them, return an older value of the same key, and deliver

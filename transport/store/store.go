@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// A Store is state that the replicas of a server share. Its operations are safe for
-// concurrent use. Each takes a context, and none waits longer than the limit that the
-// implementation documents, except [KV.Watch], [Log.Follow] and [Queue.Pull], which wait until
-// their context ends. An operation that fails because the engine cannot be reached returns
-// an error that is none of this package's, and may or may not have taken effect.
+// A Store is state that the replicas of a server share. Its operations are safe for concurrent use. Each takes a
+// context, and none waits longer than the limit that the implementation documents, except [KV.Watch], [Log.Follow] and
+// [Queue.Pull], which wait until their context ends. An operation that fails because the engine cannot be reached
+// returns an error that is not an error of this package. The operation may or may not have taken effect.
 //
 // Keys, prefixes, streams, queues, ids of jobs and subjects have names that [CheckName]
 // accepts. An operation with another name fails.
@@ -42,8 +41,8 @@ var (
 	// ErrLost means that the job is no longer held by the worker: its lease has expired, or
 	// it has been acknowledged.
 	ErrLost = errors.New("store: the job is no longer held")
-	// ErrNoResponder means that nobody has subscribed to the subject of a request. It may
-	// also mean that the subscriber ended before it replied.
+	// ErrNoResponder means that the subject of a request has no subscriber. It may also mean that the subscriber ended
+	// before it replied.
 	ErrNoResponder = errors.New("store: there is no subscriber")
 	// ErrTooLarge means that a value exceeds the limit of the implementation.
 	ErrTooLarge = errors.New("store: the value is too large")

@@ -556,7 +556,7 @@ func TestDialRefusesCallsOfModernServer(t *testing.T) {
 	}
 }
 
-// A late response is one to an earlier request, whose id it has by value.
+// A late response answers an earlier request, and has an id of the same value.
 func TestDialReportsLateResponses(t *testing.T) {
 	ids := map[string]bool{`1`: true, `"1"`: true, `1.0`: true, `"\u0031"`: true, `7`: false, `"7"`: false, `0`: false, `-1`: false, `"one"`: false, `"1.0"`: false}
 	s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {

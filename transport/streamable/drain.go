@@ -36,8 +36,8 @@ func newDrain(listener *net.TCPListener) *drain {
 	return &drain{TCPListener: listener, conns: make(map[net.Conn]struct{}), changed: make(chan struct{}, 1)}
 }
 
-// Accept returns the next connection. After end was called, it returns those that were made before, and
-// then [net.ErrClosed]. Only one goroutine may call it.
+// Accept returns the next connection. After end was called, it returns the connections that were made before, and then
+// [net.ErrClosed]. Only one goroutine may call it.
 func (d *drain) Accept() (net.Conn, error) {
 	for {
 		conn, err := d.TCPListener.Accept()

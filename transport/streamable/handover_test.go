@@ -279,7 +279,7 @@ func TestMessagesDuringHandover(t *testing.T) {
 			}
 			select {
 			case <-sent:
-				more-- // what a replica has dropped is sent when the client returns
+				more-- // messages that a replica has dropped are sent when the client returns
 			default:
 			}
 		}
@@ -320,8 +320,8 @@ func await(t *testing.T, event <-chan struct{}, what string) {
 	}
 }
 
-// A replica that applies what the client has done at another replica does not reverse what the client has
-// done at this replica since then.
+// A replica that applies changes of the client from another replica does not reverse later changes of the client at
+// this replica.
 func TestSubscriptionsAtTwoReplicas(t *testing.T) {
 	for name, c := range map[string]struct{ elsewhere, here string }{
 		"subscribe": {"unsubscribe", "subscribe"}, "unsubscribe": {"subscribe", "unsubscribe"},

@@ -73,7 +73,7 @@ func callOf(tool string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},` + modernMeta + `}}`
 }
 
-// mustAnswer sends a call that must be answered at once.
+// mustAnswer sends a call that must be answered immediately.
 func (r *http2Rig) mustAnswer() {
 	r.Helper()
 	began := time.Now()

@@ -219,7 +219,7 @@ func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, declar
 	return e.checkParams(header, req, req)
 }
 
-// checkParams compares the headers with the arguments of a call. The tool is the one that named names.
+// checkParams compares the headers with the arguments of a call. The request named contains the name of the tool.
 func (e *Endpoint) checkParams(header http.Header, named, req *jsonrpc.Request) error {
 	params, err := e.headerParams.params(named)
 	if err != nil || params == nil {

@@ -76,7 +76,7 @@ func newFleet(t *testing.T, mark string) *fleet {
 		// net/http closes a connection to a replica that answers before it has read the whole body.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client has gone
+			return // the client has disconnected
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if mark != "" {

@@ -68,10 +68,9 @@ type ServeOptions struct {
 // server fails. opts may be nil. Calls that arrive while the server starts wait for it; pings and
 // handshakes do not.
 //
-// When ctx ends, Serve first goes on for the time of Drain. With a store, it then ends listening and answers
-// the requests of the connections that it has. Then, or when the server is shut down, it
-// refuses new calls, waits at most ShutdownTimeout for those in progress, and closes sessions and
-// connections. It returns nil if all of that succeeds.
+// When ctx ends, Serve first goes on for the time of Drain. With a store, it then ends listening and answers the
+// requests of the connections that it has. Then, or when the server is shut down, it refuses new calls, waits at most
+// ShutdownTimeout for calls in progress, and closes sessions and connections. It returns nil if all of that succeeds.
 //
 // The returned error joins the errors of listening, starting, serving and shutting down. Serve panics, as [Handler]
 // does, if an option is malformed.

@@ -243,8 +243,8 @@ func TestServeDrainsAfterTheStart(t *testing.T) {
 	}
 }
 
-// The server is ready from its start to the end of the context. It then accepts calls for the time of
-// Drain, and finishes those in progress.
+// The server is ready from its start to the end of the context. It then accepts calls for the time of Drain, and
+// finishes calls in progress.
 func TestServeDrains(t *testing.T) {
 	start, finish := make(chan struct{}), make(chan struct{})
 	entered := make(chan struct{})

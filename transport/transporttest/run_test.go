@@ -103,7 +103,7 @@ func (c cutting) Call(ctx context.Context, method string, params jsonrpc.Appende
 	if raw, ok := params.(jsonrpc.Raw); ok && len(raw) > 1<<16 {
 		params = raw[:1<<16]
 	}
-	ctx, cancel := context.WithCancel(ctx) // what it cut has no answer
+	ctx, cancel := context.WithCancel(ctx) // calls that it cut have no answer
 	defer cancel()
 	if raw, ok := params.(jsonrpc.Raw); ok && len(raw) == 1<<16 {
 		cancel()

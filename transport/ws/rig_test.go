@@ -42,7 +42,7 @@ type network struct{ *memnet.Network }
 func newNetwork(t *testing.T, handler http.Handler) *network {
 	t.Helper()
 	n := &network{memnet.New()}
-	var requests sync.WaitGroup // Serve does not wait for those that have opened a WebSocket
+	var requests sync.WaitGroup // Serve does not wait for requests that have opened a WebSocket
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		defer requests.Done()

@@ -52,7 +52,7 @@ type forwardedCall struct {
 	resume func() // resumes the timeout
 }
 
-// A question is one that a legacy server asks by a request.
+// A question is a question that a legacy server asks by a request.
 type question struct {
 	key      string
 	request  mcp.InputRequest
@@ -216,9 +216,8 @@ const (
 	memberTask      = "task" // 2025-11-25
 )
 
-// reservedMembers are the names of members that policies and guards read, by the member that
-// contains them. A variant in another case is refused: a server that ignores case would execute
-// another call than the one that was checked.
+// reservedMembers are the names of members that policies and guards read, by the member that contains them. A variant
+// in another case is refused: a server that ignores case would execute a call that was not checked.
 var reservedMembers = map[string][]string{
 	"":         {"name", "arguments", "uri", "ref", "argument", "context", "cursor", memberTask, "taskId", memberMeta, memberState, memberResponses},
 	"ref":      {"type", "name", "uri"},

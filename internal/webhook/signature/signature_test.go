@@ -28,7 +28,7 @@ func secret(t testing.TB, letter string) webhook.Secret {
 	return s
 }
 
-// The signature is the one of SEP-3415, computed here by hand.
+// The expected signature is computed here by hand from SEP-3415.
 func TestSign(t *testing.T) {
 	body := []byte(`{"eventId":"evt_789"}`)
 	header := http.Header{}
@@ -139,7 +139,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		if err := signature.Verify(valid, secret(t, "a"), []byte(body)); err != nil {
-			t.Errorf("what was signed is not valid: %v", err)
+			t.Errorf("the signature is not valid: %v", err)
 		}
 	})
 }

@@ -186,7 +186,7 @@ type subscriber struct {
 	reconnects uint64      // that are considered
 }
 
-// receive adds a message to those that wait. The connection calls it.
+// receive adds a message to the queue of the subscriber. The connection calls it.
 func (b *subscriber) receive(message *nats.Msg) {
 	b.noteReconnects()
 	b.mu.Lock()

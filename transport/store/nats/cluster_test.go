@@ -177,7 +177,7 @@ func TestChangeOfNewestRevision(t *testing.T) {
 	running.Wait()
 }
 
-// changeTwice creates a value and replaces it at once.
+// changeTwice creates a value and replaces it immediately.
 func changeTwice(ctx context.Context, s store.KV, key string) error {
 	revision, err := s.Create(ctx, key, []byte("first"), 0)
 	if err != nil {

@@ -121,7 +121,7 @@ func TestFollowerFindsUntoldEntry(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
 	config := s.log.CachedInfo().Config
-	config.RePublish = nil // nobody is told
+	config.RePublish = nil // followers get no messages
 	if _, err := s.js.UpdateStream(ctx, config); err != nil {
 		t.Fatal(err)
 	}

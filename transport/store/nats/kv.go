@@ -21,7 +21,7 @@ const (
 	deletionAge = time.Hour
 	// heartbeat is the period in which the server says that it serves a consumer.
 	heartbeat = 2 * time.Second
-	// consumerAge is how long the server keeps a consumer that nobody reads.
+	// consumerAge is how long the server keeps a consumer without a reader.
 	consumerAge = time.Minute
 	// valueSuffix ends the subject of each key.
 	valueSuffix = ".value"
@@ -267,7 +267,7 @@ func (s *Store) watch(ctx context.Context, prefix string, yield func(store.Item,
 	gaps := s.countGaps()
 	interrupted := time.Now()
 	for first := true; ; first = false {
-		// The number of reconnections comes before the consumer, so that none is overlooked.
+		// The number of reconnections comes before the consumer, so that no reconnection is overlooked.
 		epoch := s.currentEpoch()
 		consumer, err := s.valueConsumer(ctx, prefix, seen+1)
 		if err == nil {

@@ -75,8 +75,7 @@ func (s *Store) read(ctx context.Context, stream string, after *uint64, follower
 	}
 	var first uint64
 	if *after < end {
-		// The pages are from any server of a cluster, which may not have deleted yet what the
-		// leader has deleted.
+		// Any server of a cluster may send the pages. It may still have entries that the leader has deleted.
 		if first, err = s.firstID(ctx, stream, max(*after, 1)); err != nil {
 			return err
 		}

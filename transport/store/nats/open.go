@@ -50,9 +50,8 @@ type Options struct {
 	// Replicas is the number of servers of a cluster that store each value, 1, 3 or 5.
 	// Default 1. For [Connect] only.
 	Replicas int
-	// Client are further options of the connection, for example [nats.UserCredentials] or
-	// [nats.Secure]. Those for reconnection, handlers and time limits are the store's. For
-	// [Connect] only.
+	// Client are further options of the connection, for example [nats.UserCredentials] or [nats.Secure]. The store sets
+	// the options for reconnection, handlers and time limits itself. For [Connect] only.
 	Client []nats.Option
 
 	// Listen is a loopback address, for example "127.0.0.1:4222", at which other processes of
@@ -289,7 +288,7 @@ func connect(url string, options *Options) (*Store, error) {
 		}),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		// What cannot be sent is an error, and must not be sent later.
+		// A message that cannot be sent is an error, and must not be sent later.
 		nats.ReconnectBufSize(-1),
 		nats.SyncQueueLen(maxBehind),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // not to standard error

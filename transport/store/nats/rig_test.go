@@ -154,7 +154,7 @@ func newCluster(t testing.TB) []*member {
 	return members
 }
 
-// freePorts returns ports at which nobody listens.
+// freePorts returns ports at which no process listens.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
@@ -184,7 +184,7 @@ func createStreams(t testing.TB, url string, opts nats.Options) {
 	}
 }
 
-// deleteStreams deletes the streams of a store, which cost a cluster as much as those in use.
+// deleteStreams deletes the streams of a store. Unused streams cost a cluster as much as used ones.
 func deleteStreams(t testing.TB, url, prefix string, options ...driver.Option) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -37,8 +37,9 @@ func (s *Store) await(ctx context.Context, name string, operation func(context.C
 	}
 }
 
-// join creates the streams that the server does not have, and updates those with other options. Then it waits until all
-// servers know the subscription of this store, which the settle of others needs. It does so once.
+// join creates the streams that the server does not have, and updates streams with other options. Then it waits until
+// all servers know the subscription of this store, because settle of other stores needs the subscription. join does so
+// once.
 func (s *Store) join(ctx context.Context) error {
 	select {
 	case s.joining <- struct{}{}:

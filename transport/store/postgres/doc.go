@@ -1,5 +1,5 @@
-// Package postgres is a [store.Store] in a PostgreSQL database, for those who run one already. It
-// is a separate module, so that only its users depend on the driver, pgx.
+// Package postgres is a [store.Store] in a PostgreSQL database, for operators who run one already. It is a separate
+// module, so that only its users depend on the driver, pgx.
 //
 //	s, err := postgres.Connect(ctx, "postgres://user:password@db.example:5432/shop?sslmode=verify-full", nil)
 //	if err != nil {
@@ -47,8 +47,8 @@
 //  3. The entries of a stream are committed in the order of their ids. Appends to one stream wait
 //     for one another.
 //  4. Waits are woken by notifications, and also read every 10 seconds.
-//  5. What has expired is invisible from then on. One of the stores deletes it every 10 seconds, in
-//     transactions of at most 1,000 rows of each kind.
+//  5. Expired data is invisible from then on. One of the stores deletes it every 10 seconds, in transactions of at most
+//     1,000 rows of each kind.
 //  6. Limits.LogBytes is enforced then, too: in between, the sum can be larger.
 //  7. The times of leases, values and entries are read from the clock of the server.
 //  8. A store has one connection that listens, and a pool of connections for operations, whose

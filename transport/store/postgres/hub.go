@@ -35,8 +35,8 @@ func (s *Store) channelOf(r replica) string { return fmt.Sprintf("%s:%08x", s.ch
 // others may have been lost.
 type listener interface{ receive(m message) }
 
-// A hub passes messages to those that wait in this process. One connection listens for all of
-// them. A new connection replaces one that fails.
+// A hub passes messages to the waiters of this process. One connection listens for all of them. A new connection
+// replaces one that fails.
 type hub struct {
 	mu          sync.Mutex
 	self        replica               // 0 while no connection listens

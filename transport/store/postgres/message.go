@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A kind is what a message is.
+// A kind is the kind of a message.
 type kind string
 
 const (
@@ -31,9 +31,9 @@ type message struct {
 	Number uint64  `json:"number,omitempty"` // of the request, among the requests of the replica that waits
 }
 
-// A notification is one NOTIFY. A message is one or more of them, in one transaction, so that they
-// arrive one after the other. Each begins with its number and their number, "1/1 ". So no two are
-// equal, of which PostgreSQL would send one.
+// A notification is one NOTIFY. A message is one or more of them, in one transaction, so that they arrive one after the
+// other. Each notification begins with its number and the number of all, "1/1 ", because PostgreSQL sends equal
+// notifications of a transaction once.
 type notification struct{ channel, payload string }
 
 // maxPart is how many bytes of a message are in a notification. PostgreSQL permits 7,999 with the
@@ -54,7 +54,7 @@ func notifications(channel string, m message) (all []notification, err error) {
 // parts are the notifications of a message that have arrived.
 type parts struct{ text strings.Builder }
 
-// add adds a notification, and returns the message if that was its last one. It ignores what no
+// add adds a notification, and returns the message if that was its last notification. It ignores notifications that no
 // store has sent.
 func (p *parts) add(payload string) (m message, complete bool) {
 	numbers, part, _ := strings.Cut(payload, " ")

@@ -192,8 +192,7 @@ func (s *Store) do(ctx context.Context, operation func(ctx context.Context) erro
 	return err
 }
 
-// exec runs a statement and returns the number of rows that it has changed or returned. {s}
-// stands for the schema.
+// exec runs a statement and returns the number of rows that it has changed or returned. {s} is replaced by the schema.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
 	tag, err := s.pool.Exec(ctx, s.sql(sql), args...)
 	return tag.RowsAffected(), err

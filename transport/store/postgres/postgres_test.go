@@ -177,7 +177,7 @@ func TestPermissions(t *testing.T) {
 	ok(err)
 }
 
-// An Append waits for those that have taken an id of the stream, so that a reader omits none.
+// An Append waits for other Appends that have taken an id of the stream, so that a reader omits no entry.
 func TestAppendsCommitInOrder(t *testing.T) {
 	t.Parallel()
 	db, schema, ctx := openShared(t), newSchema(), t.Context()
@@ -274,7 +274,7 @@ func TestMessagesOfAllSizes(t *testing.T) {
 	}
 }
 
-// What has expired is deleted in transactions of 1,000 rows of each kind.
+// Expired rows are deleted in transactions of 1,000 rows of each kind.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	db, schema, ctx := openShared(t), newSchema(), t.Context()

@@ -109,7 +109,7 @@ func open(t testing.TB, url string) database {
 	return database{t, conn}
 }
 
-// exec runs statements. {s} stands for the schema.
+// exec runs statements. {s} is replaced by the schema.
 func (d database) exec(schema, sql string) {
 	d.t.Helper()
 	if _, err := d.conn.Exec(d.t.Context(), strings.ReplaceAll(sql, "{s}", schema), pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -114,7 +114,7 @@ WITH old AS (SELECT queue, id FROM {s}.jobs WHERE due IS NULL AND pushed <= now(
 DELETE FROM {s}.jobs j USING old WHERE j.queue = old.queue AND j.id = old.id`
 )
 
-// sweepOften deletes what has expired until the store is closed.
+// sweepOften deletes expired rows until the store is closed.
 func (s *Store) sweepOften() {
 	for {
 		select {

@@ -21,7 +21,7 @@ type engine struct {
 	key     string               // a key of the store
 }
 
-// newEngine checks that a client is one that a store can use.
+// newEngine checks that a store can use a client.
 func newEngine(client redis.UniversalClient, key string) (*engine, error) {
 	switch client := client.(type) {
 	case *redis.Client:

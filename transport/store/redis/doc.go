@@ -1,5 +1,5 @@
-// Package redis is a [store.Store] on a Redis or Valkey server, for those who run one already. It
-// is a separate module, so that only its users depend on the client.
+// Package redis is a [store.Store] on a Redis or Valkey server, for operators who run one already. It is a separate
+// module, so that only its users depend on the client.
 //
 //	s, err := redis.Connect(ctx, "rediss://user:password@redis.example:6379/0", nil)
 //	if err != nil {

@@ -76,7 +76,7 @@ func TestCluster(t *testing.T) {
 		a, b := newStore(t, c.client(), nil), newStore(t, c.client(), &redis.Options{Timeout: 2 * time.Second})
 		answer(t, b, "name")
 		c.demote(t)
-		// The subscriber may still be connected to the former primary, which a new store does not use.
+		// The subscriber may still be connected to the old primary, which a new store does not use.
 		for _, s := range []*redis.Store{newStore(t, c.client(), nil), a} {
 			request(t, s, "name")
 		}

@@ -129,7 +129,7 @@ func (s *Store) channels(key string) (channels []any) {
 	return append(channels, s.key("changes", key))
 }
 
-// A value is what a key has.
+// A value is the value of a key.
 type value struct {
 	data     string
 	revision uint64
@@ -267,8 +267,7 @@ func (w *watch) read(ctx context.Context, yield func(store.Item, error) bool) (p
 	return true, nil
 }
 
-// scan returns all keys below the prefix, and those that have been deleted since they were
-// yielded.
+// scan returns all keys below the prefix, and the keys that were deleted after they were yielded.
 func (w *watch) scan(ctx context.Context) (keys map[string]bool, err error) {
 	s := w.store
 	keys = map[string]bool{w.prefix: false}

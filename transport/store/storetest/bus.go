@@ -168,8 +168,8 @@ func testRequest(f *fixture) {
 	}
 }
 
-// A request without a subscriber fails. One whose subscriber ends without a reply
-// fails within the limit of operations.
+// A request without a subscriber fails. A request whose subscriber ends without a reply fails within the limit of
+// operations.
 func testNoResponder(f *fixture) {
 	f.receive(f.store, "a/b")
 	f.receive(f.other, "b")

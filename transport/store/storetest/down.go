@@ -158,8 +158,8 @@ func (f *fixture) pulled(s store.Store, queue string) <-chan yielded[*store.Job]
 	})
 }
 
-// An engine that has lost all its data is like a new one, without new stores. Waits go on, or end with an error. Revisions and
-// ids are greater than before, so that those from before are not confused with them.
+// An engine that has lost all its data is like a new one, without new stores. Waits go on, or end with an error.
+// Revisions and ids are greater than all revisions and ids before the loss, so that they are not confused.
 func testLostData(f *fixture) {
 	revision := f.create("a", "before")
 	id := f.append("a", "before")[0]

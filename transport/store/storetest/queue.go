@@ -88,7 +88,7 @@ func testQueueDuplicates(f *fixture) {
 	}
 }
 
-// Pull waits until there is a job. Each job is returned to one of those that wait.
+// Pull waits until there is a job. Each job is returned to one waiting Pull.
 func testPull(f *fixture) {
 	jobs := make(chan *store.Job, 10)
 	for i := range 6 {

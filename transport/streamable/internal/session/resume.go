@@ -61,7 +61,7 @@ func (s *session) read(ctx context.Context, stream string, after uint64) ([]stor
 	return entries, nil
 }
 
-// askInterval is how often a replica asks the one that runs a call whether it still does.
+// askInterval is how often a replica asks another replica whether it still runs a call.
 const askInterval = 2 * time.Second
 
 // follow sends the rest of the stream of a call that runs at another replica, or has ended. It ends
@@ -138,7 +138,7 @@ func (s *session) sendStored(ctx context.Context, c *response, name string, afte
 		switch {
 		case err != nil && last == after:
 			return last, false, err
-		case err != nil: // the client resumes after what it has received
+		case err != nil: // the client resumes after the last event that it has received
 			return last, true, nil
 		}
 		c.open()

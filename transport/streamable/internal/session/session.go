@@ -36,7 +36,7 @@ type session struct {
 	stale   atomic.Bool // another replica has changed the record, and it will be reloaded
 
 	mu        sync.Mutex
-	streams   []*stream          // those that a client can resume
+	streams   []*stream          // the streams that a client can resume
 	followers map[string]*func() // by stream
 
 	// Guarded by sessions.mu.
