@@ -202,15 +202,15 @@ func TestOpenLimits(t *testing.T) {
 			_, err := invoke(t.Context(), newCall(t, who, "write", arguments, nil))
 			return err
 		}
-		for i := range approval.DefaultMaxOpen {
-			who := fmt.Sprint("caller", i/approval.DefaultMaxPerCaller)
+		for i := range maxOpen {
+			who := fmt.Sprint("caller", i/maxPerCaller)
 			all.Go(func() {
 				if err := call(who, `{"stuck":1}`); err != nil {
 					t.Error(err)
 				}
 			})
 			synctest.Wait()
-			if i == approval.DefaultMaxPerCaller-1 {
+			if i == maxPerCaller-1 {
 				wantCode(t, call("caller0", `{}`), approval.TooMany)
 				for range 100 {
 					if err := call("another", `{}`); err != nil {
@@ -234,7 +234,7 @@ func TestArguments(t *testing.T) {
 		``: true, `{}`: true, `{"a":{"b":[{"c":1}]}}`: true, `{"n":12345678901234567890.000000001}`: true,
 		`[]`: false, `"x"`: false, `null`: false,
 		`{"a":{"b":1,"b":2}}`: false, `{"a":[[{"b":1,"\u0062":2}]]}`: false,
-		`{"a":"` + strings.Repeat("x", approval.MaxArguments) + `"}`: false,
+		`{"a":"` + strings.Repeat("x", 128<<10) + `"}`: false,
 	} {
 		var f tool
 		prompts := 0
@@ -313,7 +313,7 @@ func TestNoExpiry(t *testing.T) {
 		o.Expiry = -1
 		var f tool
 		slow := gated(&f, approval.Callback(func(ctx context.Context, p *approval.Prompt) {
-			if left := time.Until(p.Deadline); left != approval.NoExpiry {
+			if left := time.Until(p.Deadline); left != 10*365*24*time.Hour {
 				t.Errorf("the deadline is %v away", left)
 			}
 			sleep(year)

@@ -15,15 +15,16 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// Defaults of [Options].
+// DefaultExpiry is the default of [Options].Expiry.
+const DefaultExpiry = 5 * time.Minute
+
 const (
-	DefaultExpiry       = 5 * time.Minute
-	DefaultMaxOpen      = 512 // about half of server.DefaultMaxTasks, since a task that waits for an approver counts as running
-	DefaultMaxPerCaller = 32
+	defaultMaxOpen      = 512 // about half of server.DefaultMaxTasks, since a task that waits for an approver counts as running
+	defaultMaxPerCaller = 32
 )
 
-// NoExpiry is the time to the deadline of requests without a limit: ten years. See [Options].Expiry.
-const NoExpiry = 10 * 365 * 24 * time.Hour
+// noExpiry is the time to the deadline of requests without a limit.
+const noExpiry = 10 * 365 * 24 * time.Hour
 
 // maxPause is how long a call that has asked its caller waits for the next run, in addition to
 // Options.Expiry. The state that a client carries is valid for this time.
@@ -38,7 +39,7 @@ type Options struct {
 
 	// Expiry is how long a request waits for its answer, and how long a call that has asked
 	// its caller for input waits for that. Default [DefaultExpiry]. A negative value means no
-	// limit: the deadline is [NoExpiry] away, and a call that has asked its caller waits for at
+	// limit: the deadline is ten years away, and a call that has asked its caller waits for at
 	// most an hour, since the protocol does not keep its state longer.
 	Expiry time.Duration
 	// Remember allows an approver to remember a yes, and is the longest time for that; see
@@ -49,10 +50,9 @@ type Options struct {
 	// decides about every call.
 	Remember time.Duration
 	// MaxOpen is the maximum number of open requests; a request is open until its call ends, also while
-	// the call waits for its caller. Default [DefaultMaxOpen].
+	// the call waits for its caller. Default 512.
 	MaxOpen int
-	// MaxPerCaller is the maximum number of open requests of one caller. Default
-	// [DefaultMaxPerCaller].
+	// MaxPerCaller is the maximum number of open requests of one caller. Default 32.
 	MaxPerCaller int
 	// Store keeps the approvals of calls that have asked their caller for input, and the requests of
 	// calls that wait as tasks, so that any replica with the same store can continue such a call,
@@ -94,11 +94,11 @@ type Options struct {
 func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	o := *cmp.Or(opts, new(Options))
 	if o.Expiry = cmp.Or(o.Expiry, DefaultExpiry); o.Expiry < 0 {
-		o.Expiry = NoExpiry
+		o.Expiry = noExpiry
 	}
 	o.Remember = min(max(0, o.Remember-o.Remember%time.Millisecond), maxRemember)
-	o.MaxOpen = cmp.Or(o.MaxOpen, DefaultMaxOpen)
-	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
+	o.MaxOpen = cmp.Or(o.MaxOpen, defaultMaxOpen)
+	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, defaultMaxPerCaller)
 	o.Name = cmp.Or(o.Name, "approval")
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	g := &guard{policy: p, approver: approver, opts: o, grants: newGrants(&o), key: "io.dovetail/" + o.Name, shared: o.Store != nil}

@@ -99,12 +99,12 @@ func TestNoRoomWhileStoreIsDown(t *testing.T) {
 		o := options(nil)
 		o.Store, o.Expiry = slow, time.Hour
 		run := gated(questioningTool(1), says(yes, nil), o)
-		for i := range approval.DefaultMaxPerCaller {
+		for i := range maxPerCaller {
 			e := newExchange(fmt.Sprint("call-", i))
 			_, err := run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
 			wantAsks(t, e, err, `{"action":"accept"}`)
 		}
-		slow.delay, slow.down = 5*time.Second, true // as redis.DefaultTimeout
+		slow.delay, slow.down = 5*time.Second, true // as redis.Options.Timeout
 		begun := time.Now()
 		_, err = run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, newExchange("next")))
 		wantCode(t, err, approval.TooMany)

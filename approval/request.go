@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// MaxArguments is the maximum size of arguments that can be approved, in bytes.
-	MaxArguments = 128 << 10
+	// maxArguments is the maximum size of arguments that can be approved, in bytes.
+	maxArguments = 128 << 10
 	// MaxReason is the maximum length of the reason of an answer, in bytes. A longer one is
 	// truncated.
 	MaxReason = 1 << 10
-	// MaxText is the maximum length of the result of [Request.String], in bytes.
-	MaxText = 500
+	// maxText is the maximum length of the result of [Request.String], in bytes.
+	maxText = 500
 
 	// maxDescription is the maximum length of a title or description, in bytes.
 	maxDescription = 4 << 10
@@ -167,10 +167,10 @@ func (r *Request) Subject() Digest {
 func (r *Request) ArgumentsDigest() Digest { return sha256.Sum256(r.Arguments) }
 
 // String returns a summary in one line, such as server.tool(k='v', n=2). Arguments are sorted
-// by name, invisible characters are escaped, and the text is truncated to [MaxText] bytes.
+// by name, invisible characters are escaped, and the text is truncated to 500 bytes.
 // For a decision use [Request.Text], which is complete.
 func (r *Request) String() string {
-	return peertext.Cut(nameOf(r.Server, r.Tool)+"("+keywords(r.Arguments)+")", MaxText)
+	return peertext.Cut(nameOf(r.Server, r.Tool)+"("+keywords(r.Arguments)+")", maxText)
 }
 
 // Text returns the complete arguments as JSON. They are the exact bytes, except that invisible
@@ -248,7 +248,7 @@ func keywords(arguments json.RawMessage) string {
 		} else {
 			b.WriteString(PrintableJSON(m.Value))
 		}
-		if b.Len() > MaxText {
+		if b.Len() > maxText {
 			break // the caller truncates
 		}
 	}
@@ -256,7 +256,7 @@ func keywords(arguments json.RawMessage) string {
 }
 
 func quoted(text string) string {
-	return "'" + strings.ReplaceAll(Printable(peertext.Cut(text, MaxText)), "'", `\'`) + "'"
+	return "'" + strings.ReplaceAll(Printable(peertext.Cut(text, maxText)), "'", `\'`) + "'"
 }
 
 func isWord(name string) bool {
@@ -268,8 +268,8 @@ func isWord(name string) bool {
 // checkArguments refuses arguments that two JSON readers may read differently: anything but an
 // object, and duplicate members at any depth.
 func checkArguments(arguments json.RawMessage) error {
-	if len(arguments) > MaxArguments {
-		return fmt.Errorf("the arguments have %d bytes; at most %d can be approved", len(arguments), MaxArguments)
+	if len(arguments) > maxArguments {
+		return fmt.Errorf("the arguments have %d bytes; at most %d can be approved", len(arguments), maxArguments)
 	}
 	if kind := jsonscan.KindOf(arguments); kind != jsonscan.Object {
 		return fmt.Errorf("arguments must be an object, not %v", kind)

@@ -19,6 +19,12 @@ import (
 	"github.com/dovetail-go/dovetail/policy"
 )
 
+// The defaults of approval.Options.
+const (
+	maxOpen      = 512
+	maxPerCaller = 32
+)
+
 // quiet returns a logger that discards everything.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 

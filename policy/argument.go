@@ -64,8 +64,8 @@ func compileArgument(path string, a *Argument) (c argument, err error) {
 
 func (c *argument) compileEquals(value []byte) error {
 	value = bytes.TrimSpace(value)
-	if len(value) > MaxPattern {
-		return fmt.Errorf("expected at most %d bytes, found %d", MaxPattern, len(value))
+	if len(value) > maxPattern {
+		return fmt.Errorf("expected at most %d bytes, found %d", maxPattern, len(value))
 	}
 	if err := jsonscan.Valid(value); err != nil {
 		return err
@@ -93,7 +93,7 @@ func compileBound(text json.Number) (*number, error) {
 		return nil, nil
 	}
 	raw := []byte(text)
-	if jsonscan.KindOf(raw) != jsonscan.Number || len(raw) > MaxPattern || jsonscan.Valid(raw) != nil {
+	if jsonscan.KindOf(raw) != jsonscan.Number || len(raw) > maxPattern || jsonscan.Valid(raw) != nil {
 		return nil, fmt.Errorf("expected a number, found %.60q", text)
 	}
 	n, ok := readNumber(bytes.TrimSpace(raw))
@@ -149,7 +149,7 @@ func (c *argument) isEqual(kind jsonscan.Kind, value []byte) tristate {
 }
 
 func (c *argument) matchesText(kind jsonscan.Kind, value []byte) tristate {
-	if kind != jsonscan.String || len(c.globs) > 0 && len(value) > MaxText {
+	if kind != jsonscan.String || len(c.globs) > 0 && len(value) > maxText {
 		return unknown
 	}
 	var buf [256]byte

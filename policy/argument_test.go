@@ -38,7 +38,7 @@ func TestArgument(t *testing.T) {
 			}
 		}
 	}
-	long := `{"x":"` + strings.Repeat("a", MaxText) + `"}`
+	long := `{"x":"` + strings.Repeat("a", maxText) + `"}`
 	a, err := compileArgument("a", &Argument{Path: "/x", Glob: []string{"b"}})
 	if err != nil || a.holds([]byte(long)) != unknown {
 		t.Errorf("a text of any length is compared with patterns: %v", err)

@@ -29,7 +29,7 @@ func Compile(p *Policy) (*Compiled, error) {
 	if err := c.compileLists(p); err != nil {
 		return nil, err
 	}
-	if err := checkCount("rules", len(p.Rules), MaxRules); err != nil {
+	if err := checkCount("rules", len(p.Rules), maxRules); err != nil {
 		return nil, err
 	}
 	for i := range p.Rules {
@@ -53,7 +53,7 @@ func (c *Compiled) compileLists(p *Policy) (err error) {
 	if c.base, err = newResolved("", RoleOverride{Allow: p.Allow, Deny: p.Deny}, nil); err != nil {
 		return err
 	}
-	if err := checkCount("role_overrides", len(p.Roles), MaxRoles); err != nil {
+	if err := checkCount("role_overrides", len(p.Roles), maxRoles); err != nil {
 		return err
 	}
 	for _, role := range slices.Sorted(maps.Keys(p.Roles)) {
@@ -102,7 +102,7 @@ func compileRule(position int, r *Rule) (c compiledRule, err error) {
 	if r.Effect > Allow {
 		return c, &CompileError{path + ".effect", "expected allow, deny or ask"}
 	}
-	if err := checkCount(path+".unless", len(r.Unless), MaxTerms); err != nil {
+	if err := checkCount(path+".unless", len(r.Unless), maxTerms); err != nil {
 		return c, err
 	}
 	if err := cmp.Or(checkText(r.Name), checkText(r.Reason)); err != nil {
@@ -182,7 +182,7 @@ func compileTerms(path string, patterns []string) (globs, error) {
 	if patterns != nil && len(patterns) == 0 {
 		return nil, &CompileError{path, emptyList}
 	}
-	return compileGlobs(path, patterns, MaxTerms)
+	return compileGlobs(path, patterns, maxTerms)
 }
 
 const emptyList = "an empty list matches nothing: leave it out to match everything"
@@ -196,8 +196,8 @@ func checkCount(path string, count, limit int) error {
 
 func checkText(text string) error {
 	switch {
-	case len(text) > MaxPattern:
-		return fmt.Errorf("expected at most %d bytes, found %d", MaxPattern, len(text))
+	case len(text) > maxPattern:
+		return fmt.Errorf("expected at most %d bytes, found %d", maxPattern, len(text))
 	case !utf8.ValidString(text):
 		return errors.New("expected UTF-8")
 	}

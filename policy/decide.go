@@ -104,7 +104,7 @@ func (c *Compiled) Decide(q *Request) Decision {
 // decideByName decides about exempt tools and names that are too long.
 func (c *Compiled) decideByName(q *Request) (d Decision, decided bool) {
 	switch {
-	case len(q.name()) > MaxName || len(q.exposed()) > MaxName:
+	case len(q.name()) > maxName || len(q.exposed()) > maxName:
 		return Decision{Effect: Deny, Reason: "the name is too long"}, true
 	case q.kind() == mcp.KindTool && c.exempt[Exemption{q.Target.Origin.Server, q.name()}]:
 		return Decision{Effect: Allow, Rule: "exempt", Reason: "the tool is exempt"}, true

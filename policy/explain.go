@@ -169,7 +169,7 @@ func (w *warnings) patterns(path string, patterns []string) {
 
 // redundant reports patterns of a list that another pattern of it covers.
 func (w *warnings) redundant(path string, patterns []string) {
-	if len(patterns) > MaxTerms {
+	if len(patterns) > maxTerms {
 		return // the time is quadratic
 	}
 	for i, pattern := range patterns {

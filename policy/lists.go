@@ -31,11 +31,11 @@ func newList(name string, g globs) list {
 
 // newResolved returns the lists of an override, restricted by the lists of base. base may be nil.
 func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error) {
-	allow, err := compileGlobs(path+"allow", o.Allow, MaxPatterns)
+	allow, err := compileGlobs(path+"allow", o.Allow, maxPatterns)
 	if err != nil {
 		return nil, err
 	}
-	deny, err := compileGlobs(path+"deny", o.Deny, MaxPatterns)
+	deny, err := compileGlobs(path+"deny", o.Deny, maxPatterns)
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +58,16 @@ func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error)
 	return r, nil
 }
 
-// Allowed reports whether the lists allow a name.
-func (r *Resolved) Allowed(name string) bool {
-	return len(name) <= MaxName && r.decide(name, name).Effect == Allow
+// allows reports whether the lists allow a name.
+func (r *Resolved) allows(name string) bool {
+	return len(name) <= maxName && r.decide(name, name).Effect == Allow
 }
 
 // Filter returns the allowed names, in the given order.
 func (r *Resolved) Filter(names []string) []string {
 	allowed := make([]string, 0, len(names))
 	for _, name := range names {
-		if r.Allowed(name) {
+		if r.allows(name) {
 			allowed = append(allowed, name)
 		}
 	}
@@ -126,7 +126,7 @@ func (r *Resolved) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	for i, patterns := range l.Allow {
-		g, err := compileGlobs(fmt.Sprintf("allow[%d]", i), patterns, MaxPatterns)
+		g, err := compileGlobs(fmt.Sprintf("allow[%d]", i), patterns, maxPatterns)
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func compileMatch(path string, m *Match) (c match, err error) {
 	if a := m.Annotations; a != nil {
 		c.annotations = &Annotations{clone(a.ReadOnly), clone(a.Destructive), clone(a.Idempotent), clone(a.OpenWorld)}
 	}
-	if err := checkCount(path+".arguments", len(m.Arguments), MaxTerms); err != nil {
+	if err := checkCount(path+".arguments", len(m.Arguments), maxTerms); err != nil {
 		return c, err
 	}
 	for i := range m.Arguments {

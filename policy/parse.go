@@ -15,7 +15,7 @@ import (
 
 // Parse reads a policy from JSON: an object with the optional members allow, deny,
 // role_overrides, strict, rules and exempt. Unknown and duplicate members, and texts longer
-// than [MaxSize], are errors. The error is a *[ParseError].
+// than 1 MiB, are errors. The error is a *[ParseError].
 func Parse(data []byte) (*Policy, error) {
 	p := new(Policy)
 	if err := read(data, func(r *reader) error { return r.policy(p) }); err != nil {
@@ -187,8 +187,8 @@ type fields map[string]func() error
 
 // read reads a text that consists of one value.
 func read(data []byte, value func(r *reader) error) error {
-	if len(data) > MaxSize {
-		return &ParseError{1, 1, fmt.Sprintf("expected at most %d bytes, found %d", MaxSize, len(data))}
+	if len(data) > maxSize {
+		return &ParseError{1, 1, fmt.Sprintf("expected at most %d bytes, found %d", maxSize, len(data))}
 	}
 	r := &reader{data, jsonscan.NewUnique(data)}
 	err := value(r)

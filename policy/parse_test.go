@@ -84,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"rules":[{"effect":"deny","annotations":{"readonly":true}}]}`:     `unknown member "readonly"`,
 		`{"rules":[{"effect":"deny","arguments":[{"min":1}]}]}`:             "line 1, column 41: expected a path",
 		`{"rules":[{"effect":"deny","arguments":[{"path":"","min":"1"}]}]}`: "expected a number",
-		strings.Repeat(" ", policy.MaxSize+1):                               "expected at most 1048576 bytes, found 1048577",
+		strings.Repeat(" ", 1<<20+1):                                        "expected at most 1048576 bytes, found 1048577",
 	} {
 		_, err := policy.Parse([]byte(text))
 		if _, ok := errors.AsType[*policy.ParseError](err); !ok || !strings.Contains(err.Error(), want) {
@@ -95,25 +95,25 @@ func TestParseRefuses(t *testing.T) {
 
 func TestCompileRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"role_overrides":{"a":{"mode":"Replace"}}}`:                                                                                                  `role_overrides["a"].mode: expected restrict or replace, found "Replace"`,
-		`{"role_overrides":{"":{}}}`:                                                                                                                   `role_overrides[""]: expected the name of a role`,
-		`{"exempt":[{"server":"a"}]}`:                                                                                                                  "exempt[0].tool: expected the name of a tool",
-		`{"rules":[{"effect":"deny","names":[]}]}`:                                                                                                     "rules[0].names: an empty list matches nothing",
-		`{"rules":[{"effect":"deny","kinds":[]}]}`:                                                                                                     "rules[0].kinds: an empty list",
-		`{"rules":[{"effect":"deny","unless":[{"names":[]}]}]}`:                                                                                        "rules[0].unless[0].names: an empty list",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"a","present":true}]}]}`:                                                                      `rules[0].arguments[0].path: a JSON Pointer begins with "/"`,
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a"}]}]}`:                                                                                    "rules[0].arguments[0]: expected present, equals",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","equals":[]}]}]}`:                                                                        "rules[0].arguments[0].equals: expected a string, a number, a boolean or null, found an array",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","glob":[]}]}]}`:                                                                          "rules[0].arguments[0].glob: an empty list",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","prefix":[]}]}]}`:                                                                        "rules[0].arguments[0].prefix: an empty list",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","min":1e999999999999999999999}]}]}`:                                                      "rules[0].arguments[0].min: the exponent",
-		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","present":false,"min":1}]}]}`:                                                            "rules[0].arguments[0].present: a missing argument",
-		`{"deny":["` + strings.Repeat("a", policy.MaxPattern+1) + `"]}`:                                                                                "deny[0]: expected at most 1024 bytes, found 1025",
-		`{"deny":[` + strings.Repeat(`"",`, policy.MaxPatterns) + `""]}`:                                                                               "deny: expected at most 10000, found 10001",
-		`{"rules":[` + strings.Repeat(`{"effect":"deny"},`, policy.MaxRules) + `{"effect":"ask"}]}`:                                                    "rules: expected at most 1000, found 1001",
-		`{"rules":[{"effect":"deny","names":[` + strings.Repeat(`"",`, policy.MaxTerms) + `""]}]}`:                                                     "rules[0].names: expected at most 256, found 257",
-		`{"rules":[{"effect":"deny","unless":[` + strings.Repeat(`{},`, policy.MaxTerms) + `{}]}]}`:                                                    "rules[0].unless: expected at most 256, found 257",
-		`{"rules":[{"effect":"deny","arguments":[` + strings.Repeat(`{"path":"","present":true},`, policy.MaxTerms) + `{"path":"","present":true}]}]}`: "rules[0].arguments: expected at most 256, found 257",
+		`{"role_overrides":{"a":{"mode":"Replace"}}}`:                                                                                      `role_overrides["a"].mode: expected restrict or replace, found "Replace"`,
+		`{"role_overrides":{"":{}}}`:                                                                                                       `role_overrides[""]: expected the name of a role`,
+		`{"exempt":[{"server":"a"}]}`:                                                                                                      "exempt[0].tool: expected the name of a tool",
+		`{"rules":[{"effect":"deny","names":[]}]}`:                                                                                         "rules[0].names: an empty list matches nothing",
+		`{"rules":[{"effect":"deny","kinds":[]}]}`:                                                                                         "rules[0].kinds: an empty list",
+		`{"rules":[{"effect":"deny","unless":[{"names":[]}]}]}`:                                                                            "rules[0].unless[0].names: an empty list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"a","present":true}]}]}`:                                                          `rules[0].arguments[0].path: a JSON Pointer begins with "/"`,
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a"}]}]}`:                                                                        "rules[0].arguments[0]: expected present, equals",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","equals":[]}]}]}`:                                                            "rules[0].arguments[0].equals: expected a string, a number, a boolean or null, found an array",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","glob":[]}]}]}`:                                                              "rules[0].arguments[0].glob: an empty list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","prefix":[]}]}]}`:                                                            "rules[0].arguments[0].prefix: an empty list",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","min":1e999999999999999999999}]}]}`:                                          "rules[0].arguments[0].min: the exponent",
+		`{"rules":[{"effect":"deny","arguments":[{"path":"/a","present":false,"min":1}]}]}`:                                                "rules[0].arguments[0].present: a missing argument",
+		`{"deny":["` + strings.Repeat("a", 1025) + `"]}`:                                                                                   "deny[0]: expected at most 1024 bytes, found 1025",
+		`{"deny":[` + strings.Repeat(`"",`, 10_000) + `""]}`:                                                                               "deny: expected at most 10000, found 10001",
+		`{"rules":[` + strings.Repeat(`{"effect":"deny"},`, 1000) + `{"effect":"ask"}]}`:                                                   "rules: expected at most 1000, found 1001",
+		`{"rules":[{"effect":"deny","names":[` + strings.Repeat(`"",`, 256) + `""]}]}`:                                                     "rules[0].names: expected at most 256, found 257",
+		`{"rules":[{"effect":"deny","unless":[` + strings.Repeat(`{},`, 256) + `{}]}]}`:                                                    "rules[0].unless: expected at most 256, found 257",
+		`{"rules":[{"effect":"deny","arguments":[` + strings.Repeat(`{"path":"","present":true},`, 256) + `{"path":"","present":true}]}]}`: "rules[0].arguments: expected at most 256, found 257",
 	} {
 		p, err := policy.Parse([]byte(text))
 		if err != nil {

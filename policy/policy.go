@@ -10,29 +10,33 @@ import (
 
 // Limits of a [Policy] and of the compared values.
 const (
-	// MaxSize is the maximum size of a policy's JSON, in bytes.
-	MaxSize = 1 << 20
-	// MaxPatterns is the maximum number of patterns in an allow or deny list.
-	MaxPatterns = 10_000
-	// MaxPattern is the maximum length of a pattern, path or compared value, in bytes.
-	MaxPattern = 1024
-	// MaxRules is the maximum number of rules.
-	MaxRules = 1000
-	// MaxRoles is the maximum number of roles with overrides.
-	MaxRoles = 1000
-	// MaxTerms is the maximum number of patterns in each list of a rule, of predicates of
+	// maxSize is the maximum size of a policy's JSON, in bytes.
+	maxSize = 1 << 20
+	// maxPatterns is the maximum number of patterns in an allow or deny list.
+	maxPatterns = 10_000
+	// maxPattern is the maximum length of a pattern, path or compared value, in bytes.
+	maxPattern = 1024
+	// maxRules is the maximum number of rules.
+	maxRules = 1000
+	// maxRoles is the maximum number of roles with overrides.
+	maxRoles = 1000
+	// maxTerms is the maximum number of patterns in each list of a rule, of predicates of
 	// its arguments, and of its exceptions.
-	MaxTerms = 256
-	// MaxName is the maximum length of a name, in bytes. An entry with a longer name is
+	maxTerms = 256
+	// maxName is the maximum length of a name, in bytes. An entry with a longer name is
 	// denied.
-	MaxName = 8192
-	// MaxText is the maximum length of an argument that is compared with patterns, in bytes.
+	maxName = 8192
+	// maxText is the maximum length of an argument that is compared with patterns, in bytes.
 	// For a longer argument it is unknown whether it matches.
-	MaxText = 64 << 10
+	maxText = 64 << 10
 )
 
 // A Policy is the source form of a policy; [Parse] reads it from JSON and [Compile] compiles
 // it. The zero value allows everything.
+//
+// A policy has at most 1000 rules, 1000 roles with overrides, and 10,000 patterns in an allow or deny list. A rule has
+// at most 256 patterns in each list, 256 predicates of arguments, and 256 exceptions. A pattern, path or compared value
+// has at most 1024 bytes. An entry whose name has more than 8192 bytes is denied.
 type Policy struct {
 	// Allow lists patterns. If there are any, a name that matches none is denied. They are
 	// compared with the names of tools and prompts, and with the URIs of resources and
@@ -141,7 +145,8 @@ type Argument struct {
 	// Equals is a string, number, boolean or null. Numbers of any size are compared exactly:
 	// 1 equals 1.0, and 9007199254740993 does not equal 9007199254740992.
 	Equals json.RawMessage `json:"equals,omitempty"`
-	// Glob lists patterns, one of which must match the string.
+	// Glob lists patterns, one of which must match the string. It is unknown whether a string of more than 64 KiB
+	// matches.
 	Glob []string `json:"glob,omitempty"`
 	// Prefix lists prefixes, one of which the string must have. Paths are not cleaned:
 	// "/tmp/../etc" has the prefix "/tmp/".

@@ -154,9 +154,9 @@ func TestFrameLimit(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, r *rig) {
 		a := r.connect(t)
 		q := request("1")
-		q.Arguments = json.RawMessage(`{"a":"` + strings.Repeat("x", channel.MaxFrame) + `"}`)
+		q.Arguments = json.RawMessage(`{"a":"` + strings.Repeat("x", 256<<10) + `"}`)
 		wantError(t, r.askWith(t.Context(), q), approval.Failed, "")
-		long := strings.Repeat(" ", channel.MaxFrame) + `{}`
+		long := strings.Repeat(" ", 256<<10) + `{}`
 		_ = a.WriteMessage(websocket.TextMessage, []byte(long)) // it may be cut off
 		a.wantClose(t, websocket.CloseMessageTooBig, "")
 	})

@@ -104,7 +104,7 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 // [wsconn.Timeout] passes.
 func registered(ctx context.Context, socket *websocket.Conn) error {
 	defer context.AfterFunc(ctx, func() { _ = socket.NetConn().Close() })()
-	socket.SetReadLimit(MaxFrame)
+	socket.SetReadLimit(maxFrame)
 	_ = socket.SetReadDeadline(time.Now().Add(wsconn.Timeout)) // if it fails, so does reading
 	_, frame, err := socket.ReadMessage()
 	if err != nil {
@@ -201,7 +201,7 @@ type openPrompt struct {
 
 func newSession(c *Client, socket *websocket.Conn) *session {
 	s := &session{client: c, socket: socket, keepAlive: wsconn.NewKeepAlive(socket, c.opts.KeepAlive, writeTimeout), open: make(map[string]*openPrompt)}
-	socket.SetReadLimit(MaxFrame)
+	socket.SetReadLimit(maxFrame)
 	return s
 }
 

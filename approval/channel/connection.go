@@ -55,7 +55,7 @@ func newConnection(socket *websocket.Conn, who string, every time.Duration, stop
 		ready: make(chan struct{}, 1), closeFrames: make(chan closeFrame, 1), readDone: make(chan struct{}),
 		pending: make(map[string]*pendingRequest), stopShowing: stopShowing,
 	}
-	socket.SetReadLimit(MaxFrame)
+	socket.SetReadLimit(maxFrame)
 	return c
 }
 

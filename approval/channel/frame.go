@@ -52,8 +52,8 @@ func requestFrame(r *approval.Request) ([]byte, error) {
 	f = append(f, `},"id":`...)
 	f = jsonscan.AppendString(f, r.ID)
 	f = append(f, '}')
-	if len(f) > MaxFrame {
-		return nil, fmt.Errorf("the request has %d bytes; a frame may have %d", len(f), MaxFrame)
+	if len(f) > maxFrame {
+		return nil, fmt.Errorf("the request has %d bytes; a frame may have %d", len(f), maxFrame)
 	}
 	return f, nil
 }

@@ -11,18 +11,18 @@ import (
 
 // Defaults of [Options] and [ClientOptions].
 const (
-	// DefaultHandoverTimeout is how long a second approver without the subprotocol waits for the
+	// defaultHandoverTimeout is how long a second approver without the subprotocol waits for the
 	// first one to disconnect.
-	DefaultHandoverTimeout = 5 * time.Second
-	// DefaultKeepAlive is the interval of pings.
-	DefaultKeepAlive = 15 * time.Second
-	// DefaultMaxHandlers is the maximum number of open prompts of a client.
-	DefaultMaxHandlers = 1024
+	defaultHandoverTimeout = 5 * time.Second
+	// defaultKeepAlive is the interval of pings.
+	defaultKeepAlive = 15 * time.Second
+	// defaultMaxHandlers is the maximum number of open prompts of a client.
+	defaultMaxHandlers = 1024
 )
 
 const (
-	// MaxFrame is the maximum length of a frame in bytes.
-	MaxFrame = 256 << 10
+	// maxFrame is the maximum length of a frame in bytes.
+	maxFrame = 256 << 10
 
 	// maxWaiting is how many approvers may wait to be connected.
 	maxWaiting = 8
@@ -53,7 +53,7 @@ type Options struct {
 	// Hosts and Origins are allowed in addition to loopback ones, as in ws.Options.
 	Hosts, Origins []string
 	// HandoverTimeout is how long a second approver without the subprotocol waits for the first one
-	// to disconnect, before it is refused. Default [DefaultHandoverTimeout].
+	// to disconnect, before it is refused. Default 5 s.
 	HandoverTimeout time.Duration
 	// ReconnectTimeout is how long a request waits for an approver if none is connected, at
 	// most until it expires. Default: it fails immediately.
@@ -77,8 +77,7 @@ type Options struct {
 	// "channel", which other approvers do not see.
 	Identify func(r *http.Request) string
 	// KeepAlive is the interval of pings. An approver is disconnected when nothing, not
-	// even an answer to a ping, has come for two and a half intervals. Default
-	// [DefaultKeepAlive].
+	// even an answer to a ping, has come for two and a half intervals. Default 15 s.
 	KeepAlive time.Duration
 	// Logger logs malformed frames, without their content, and connections. Default
 	// slog.Default().
@@ -87,9 +86,9 @@ type Options struct {
 
 func (o *Options) withDefaults() Options {
 	opts := *cmp.Or(o, &Options{})
-	opts.HandoverTimeout = cmp.Or(opts.HandoverTimeout, DefaultHandoverTimeout)
+	opts.HandoverTimeout = cmp.Or(opts.HandoverTimeout, defaultHandoverTimeout)
 	if opts.KeepAlive <= 0 {
-		opts.KeepAlive = DefaultKeepAlive
+		opts.KeepAlive = defaultKeepAlive
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Name = cmp.Or(opts.Name, "default")
@@ -111,8 +110,7 @@ type ClientOptions struct {
 	// Once ends the client with its first connection. Default: it reconnects with a growing
 	// delay.
 	Once bool
-	// MaxHandlers is the maximum number of running handlers. Further requests fail. Default
-	// [DefaultMaxHandlers].
+	// MaxHandlers is the maximum number of running handlers. Further requests fail. Default 1024.
 	MaxHandlers int
 	// KeepAlive is the interval of pings, as in [Options].
 	KeepAlive time.Duration
@@ -123,9 +121,9 @@ type ClientOptions struct {
 func (o *ClientOptions) withDefaults() ClientOptions {
 	opts := *cmp.Or(o, &ClientOptions{})
 	opts.HTTPClient = cmp.Or(opts.HTTPClient, http.DefaultClient)
-	opts.MaxHandlers = cmp.Or(opts.MaxHandlers, DefaultMaxHandlers)
+	opts.MaxHandlers = cmp.Or(opts.MaxHandlers, defaultMaxHandlers)
 	if opts.KeepAlive <= 0 {
-		opts.KeepAlive = DefaultKeepAlive
+		opts.KeepAlive = defaultKeepAlive
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	return opts

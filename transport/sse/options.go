@@ -17,8 +17,8 @@ import (
 const (
 	// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
 	DefaultDialMaxMessage = 16 << 20
-	// DefaultKeepAlive is the time without events after which a comment is sent.
-	DefaultKeepAlive = 15 * time.Second
+	// defaultKeepAlive is the time without events after which a comment is sent.
+	defaultKeepAlive = 15 * time.Second
 )
 
 // Options configures [Handler]. The zero value is safe for production.
@@ -38,7 +38,7 @@ type Options struct {
 	// Limits bounds what all clients of the endpoint can use.
 	Limits transport.Limits
 	// KeepAlive is the time without events after which a comment is sent. Default
-	// [DefaultKeepAlive]; negative disables comments.
+	// 15 s; negative disables comments.
 	KeepAlive time.Duration
 	// Conn contains the limits of each session. Its Limiter has no effect, and neither has Drain,
 	// since no answer can be sent after the stream has ended.
@@ -50,7 +50,7 @@ type Options struct {
 func (o *Options) withDefaults() Options {
 	opts := *cmp.Or(o, &Options{})
 	opts.Limits = opts.Limits.WithDefaults()
-	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Conn = duplex.ServerOptions(opts.Conn, opts.Logger)
 	return opts

@@ -74,7 +74,7 @@ func (d *command) start() (*child, error) {
 		grace:       d.opts.Grace,
 		inputClosed: make(chan struct{}), terminated: make(chan struct{}), exited: make(chan struct{}), done: make(chan struct{}),
 	}
-	c.stderr = &tailBuffer{limit: MaxStderr, raw: d.opts.RawStderr, secrets: peertext.NewRedactor(d.opts.Secrets...)}
+	c.stderr = &tailBuffer{limit: maxStderr, raw: d.opts.RawStderr, secrets: peertext.NewRedactor(d.opts.Secrets...)}
 	if d.opts.Stderr != nil {
 		c.stderr.lines = peertext.NewWriter(d.opts.Stderr, cmp.Or(d.opts.Name, filepath.Base(d.path)), c.stderr.secrets)
 	}
@@ -250,9 +250,9 @@ const (
 	// DefaultGrace is how long a child may take to exit after its input is closed, and
 	// again after TERM.
 	DefaultGrace = 2 * time.Second
-	// MaxStderr is how many bytes of the end of a child's standard error are kept for
+	// maxStderr is how many bytes of the end of a child's standard error are kept for
 	// errors.
-	MaxStderr = 64 << 10
+	maxStderr = 64 << 10
 	// maxErrorLines is how many lines of standard error are part of the text of an error, and
 	// maxErrorLine how many bytes of each.
 	maxErrorLines = 10
@@ -283,7 +283,7 @@ type CommandOptions struct {
 	// A line has at most 1 KiB. After 1000 lines or 256 KiB, the rate is at most 20 lines and
 	// 4 KiB per second; the rest is counted. Each Write is one line, and should not block. It is
 	// called concurrently if several children share a writer. Default: the output is discarded,
-	// except that the last [MaxStderr] bytes are kept for errors.
+	// except that the last 64 KiB are kept for errors.
 	Stderr io.Writer
 	// RawStderr receives the same bytes as the child writes them, without a limit. They may
 	// contain escape sequences that change what a terminal shows or does. Its Write should not
@@ -309,7 +309,7 @@ type ExitError struct {
 	// Err is the error of exec.Cmd.Wait; nil for exit status 0.
 	Err error
 	// Stderr is the end of the process's standard error without [CommandOptions].Secrets: at most
-	// [MaxStderr] bytes. It may contain control characters.
+	// 64 KiB. It may contain control characters.
 	Stderr string
 }
 

@@ -15,6 +15,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
+// maxStderr is the length of the standard error that an error has at most.
+const maxStderr = 64 << 10
+
 // A flood on standard error does not stop the child, and only the raw writer gets all of it.
 func TestChildFloodsStderr(t *testing.T) {
 	var raw counter
@@ -29,8 +32,8 @@ func TestChildFloodsStderr(t *testing.T) {
 	}
 	_, err = conn.Call(t.Context(), "echo", nil)
 	var exit *stdio.ExitError
-	if !errors.As(err, &exit) || len(exit.Stderr) != stdio.MaxStderr || !strings.HasSuffix(exit.Stderr, "\nflooded\n") {
-		t.Errorf("the error is %.300v, want the last %d bytes", err, stdio.MaxStderr)
+	if !errors.As(err, &exit) || len(exit.Stderr) != maxStderr || !strings.HasSuffix(exit.Stderr, "\nflooded\n") {
+		t.Errorf("the error is %.300v, want the last %d bytes", err, maxStderr)
 	}
 	if raw.n < 40<<20 {
 		t.Errorf("%d bytes were passed on, want all", raw.n)
@@ -112,14 +115,14 @@ func TestSecretAtTheCut(t *testing.T) {
 	const secret = "token-0123456789-abcdefghij"
 	path := filepath.Join(t.TempDir(), "text")
 	for kept := 1; kept < len(secret); kept += 5 { // bytes of the secret within the end of the text
-		text := "x" + secret + strings.Repeat("y", stdio.MaxStderr-kept)
+		text := "x" + secret + strings.Repeat("y", maxStderr-kept)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		conn := dial(t, "writes stderr", &stdio.CommandOptions{Secrets: []string{secret}, Env: []string{faults.StderrVariable + "=" + path}})
 		_, err := conn.Call(t.Context(), "go", nil)
 		exit, ok := errors.AsType[*stdio.ExitError](err)
-		if !ok || len(exit.Stderr) > stdio.MaxStderr || strings.Contains(exit.Stderr, secret[len(secret)-kept:]+"y") {
+		if !ok || len(exit.Stderr) > maxStderr || strings.Contains(exit.Stderr, secret[len(secret)-kept:]+"y") {
 			t.Errorf("with %d bytes of the secret: %.60v", kept, err)
 		}
 		conn.Close()

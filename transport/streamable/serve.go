@@ -20,9 +20,9 @@ import (
 const (
 	// DefaultShutdownTimeout is how long [Serve] waits for calls to finish.
 	DefaultShutdownTimeout = 10 * time.Second
-	// DefaultMaxStreams is the maximum number of concurrent requests on one connection of
+	// defaultMaxStreams is the maximum number of concurrent requests on one connection of
 	// HTTP/2.
-	DefaultMaxStreams = 128
+	defaultMaxStreams = 128
 )
 
 // ServeOptions configures [Serve] and [Run]. The zero value is valid.
@@ -41,7 +41,7 @@ type ServeOptions struct {
 	// MaxStreams is the maximum number of concurrent requests on one connection of HTTP/2,
 	// streams included. A client that needs more opens another connection. A request that the
 	// client has reset counts until its call has ended, so that resets start no more calls
-	// than that. Default [DefaultMaxStreams].
+	// than that. Default 128.
 	MaxStreams int
 	// ShutdownTimeout bounds how long calls may take to finish after the context has ended.
 	// Default [DefaultShutdownTimeout].
@@ -91,7 +91,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	web := &http.Server{
 		Handler: o.route(endpoint, readiness(ctx, server)), TLSConfig: o.TLS,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.MaxStreams, DefaultMaxStreams)},
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.MaxStreams, defaultMaxStreams)},
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	var draining *drain

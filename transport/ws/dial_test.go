@@ -1008,8 +1008,8 @@ func TestLimitWriteTimeout(t *testing.T) {
 		if !errors.Is(err, jsonrpc.ErrClosed) || !strings.Contains(err.Error(), "in time") {
 			t.Errorf("writing failed with %v", err)
 		}
-		if took := time.Since(start); took != ws.DefaultWriteTimeout {
-			t.Errorf("the reader was cut off after %v, want %v", took, ws.DefaultWriteTimeout)
+		if took := time.Since(start); took != 10*time.Second {
+			t.Errorf("the reader was cut off after %v, want %v", took, 10*time.Second)
 		}
 	})
 }
@@ -1169,7 +1169,7 @@ func TestTalkingSlowReader(t *testing.T) {
 				client.Write(frame(fin|ping, ""))
 			}
 		}
-		if took := time.Since(start); took > ws.DefaultWriteTimeout+2*time.Second {
+		if took := time.Since(start); took > 12*time.Second {
 			t.Errorf("it was cut off after %v", took)
 		}
 	})

@@ -17,10 +17,10 @@ import (
 const (
 	// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
 	DefaultDialMaxMessage = 16 << 20
-	// DefaultWriteTimeout bounds how long a client writes one message.
-	DefaultWriteTimeout = 10 * time.Second
-	// DefaultKeepAlive is the interval of pings.
-	DefaultKeepAlive = 15 * time.Second
+	// defaultWriteTimeout bounds how long a client writes one message.
+	defaultWriteTimeout = 10 * time.Second
+	// defaultKeepAlive is the interval of pings.
+	defaultKeepAlive = 15 * time.Second
 )
 
 // Options configures [Handler]. The zero value is safe for production.
@@ -38,7 +38,7 @@ type Options struct {
 	// one second more for each 16 KiB that have arrived; then its session ends.
 	Limits transport.Limits
 	// KeepAlive is the interval of pings. A session ends when nothing, not even an answer to
-	// a ping, has come for two and a half intervals. Default [DefaultKeepAlive]; negative
+	// a ping, has come for two and a half intervals. Default 15 s; negative
 	// disables pings and that check.
 	KeepAlive time.Duration
 	// NoSubprotocol also admits clients that do not name the subprotocol "mcp". Default: their
@@ -55,7 +55,7 @@ type Options struct {
 func (o *Options) withDefaults() Options {
 	opts := *cmp.Or(o, &Options{})
 	opts.Limits = opts.Limits.WithDefaults()
-	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Conn = duplex.ServerOptions(opts.Conn, opts.Logger)
 	return opts
@@ -78,10 +78,10 @@ type DialOptions struct {
 	// connection with the code 1009. Default [DefaultDialMaxMessage].
 	MaxMessage int64
 	// WriteTimeout bounds writing one message. A connection whose server is slower ends.
-	// Default [DefaultWriteTimeout].
+	// Default 10 s.
 	WriteTimeout time.Duration
 	// KeepAlive is the interval of pings. A connection ends when nothing, not even an answer
-	// to a ping, has come for two and a half intervals. Default [DefaultKeepAlive]; negative
+	// to a ping, has come for two and a half intervals. Default 15 s; negative
 	// disables pings and that check.
 	KeepAlive time.Duration
 	// NoSubprotocol leaves the subprotocol "mcp" out of the handshake, for servers that refuse it.
@@ -97,8 +97,8 @@ func (o *DialOptions) withDefaults() DialOptions {
 	opts := *cmp.Or(o, &DialOptions{})
 	opts.HTTPClient = cmp.Or(opts.HTTPClient, http.DefaultClient)
 	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
-	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, DefaultWriteTimeout)
-	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Conn = duplex.ClientOptions(opts.Conn, opts.Logger)
 	return opts

@@ -26,8 +26,8 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultPrefix  = "dovetail"
-	DefaultTimeout = 5 * time.Second
+	defaultPrefix  = "dovetail"
+	defaultTimeout = 5 * time.Second
 )
 
 // Options configure a [Store]. The zero value is ready to use. All replicas of a server must
@@ -35,11 +35,11 @@ const (
 type Options struct {
 	// Prefix is the name of the bucket of values, and begins the names of the streams and of
 	// the subjects of messages. It consists of at most 32 ASCII letters, digits, "-" and "_".
-	// Default [DefaultPrefix].
+	// Default "dovetail".
 	Prefix string
 	// Limits bound what the store holds.
 	Limits store.Limits
-	// Timeout is how long an operation may take. Default [DefaultTimeout].
+	// Timeout is how long an operation may take. Default 5 s.
 	Timeout time.Duration
 	// Logger receives a warning if [Connect] cannot reach the server. Default slog.Default().
 	Logger *slog.Logger
@@ -72,8 +72,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		options = *o
 	}
-	options.Prefix = cmp.Or(options.Prefix, DefaultPrefix)
-	options.Timeout = cmp.Or(options.Timeout, DefaultTimeout)
+	options.Prefix = cmp.Or(options.Prefix, defaultPrefix)
+	options.Timeout = cmp.Or(options.Timeout, defaultTimeout)
 	options.Logger = cmp.Or(options.Logger, slog.Default())
 	options.Replicas = cmp.Or(options.Replicas, 1)
 	if !validPrefix.MatchString(options.Prefix) {

@@ -98,7 +98,7 @@ func waitingPulls(t *testing.T, url string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker, err := js.Consumer(t.Context(), nats.DefaultPrefix+"-queue", "queue")
+	worker, err := js.Consumer(t.Context(), "dovetail-queue", "queue")
 	if err != nil {
 		return 0 // it is not there yet
 	}

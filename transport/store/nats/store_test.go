@@ -30,7 +30,7 @@ func TestEmbedded(t *testing.T) {
 				}
 				return connect(t, owner.URL(), &opts)
 			},
-			Lose: func() { deleteStreams(t, owner.URL(), nats.DefaultPrefix, driver.Token(opts.Token)) },
+			Lose: func() { deleteStreams(t, owner.URL(), "dovetail", driver.Token(opts.Token)) },
 		}
 	})
 }

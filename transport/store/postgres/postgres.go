@@ -22,21 +22,20 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultSchema  = "dovetail"
-	DefaultTimeout = 5 * time.Second
+	defaultSchema  = "dovetail"
+	defaultTimeout = 5 * time.Second
 )
 
 // Options configures a [Store]. Zero values mean the defaults.
 type Options struct {
 	// Schema is the name of the schema with the tables. Stores with the same schema, in the same
 	// database, share their data. It consists of at most 40 lowercase ASCII letters, digits and
-	// "_", and does not begin with a digit. Default [DefaultSchema].
+	// "_", and does not begin with a digit. Default "dovetail".
 	Schema string
 	// Limits must be the same in all replicas. LogBytes is enforced every 10 seconds: until then,
 	// the sum can be larger.
 	Limits store.Limits
-	// Timeout is the maximum time of an operation that does not wait for its context. Default
-	// [DefaultTimeout].
+	// Timeout is the maximum time of an operation that does not wait for its context. Default 5 s.
 	Timeout time.Duration
 	// Logger receives a warning if the server cannot be reached at the beginning. Default slog.Default().
 	Logger *slog.Logger
@@ -77,7 +76,7 @@ func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("postgres: the URL is invalid: %w", err)
 	}
 	// A dial of the pool goes on after the operation that began it.
-	config.ConnConfig.ConnectTimeout = DefaultTimeout
+	config.ConnConfig.ConnectTimeout = defaultTimeout
 	if opts != nil && opts.Timeout > 0 {
 		config.ConnConfig.ConnectTimeout = opts.Timeout
 	}
@@ -99,8 +98,8 @@ func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 // not set OnNotification, and the isolation level of its transactions must be read committed.
 func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
-	o.Schema = cmp.Or(o.Schema, DefaultSchema)
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Schema = cmp.Or(o.Schema, defaultSchema)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	limits, err := o.Limits.WithDefaults()
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func TestCluster(t *testing.T) {
 			t.Error("Request without a subscriber succeeded")
 		}
 		eventually(t, "the subscriber is connected to the new primary", func() bool {
-			channel := "{" + redis.DefaultPrefix + "}:bus:name"
+			channel := "{dovetail}:bus:name"
 			counts, err := c.owner(t).client.PubSubNumSub(t.Context(), channel).Result()
 			return err == nil && counts[channel] == 1
 		})
@@ -138,7 +138,7 @@ func newCluster(t *testing.T) *cluster {
 		do(c.nodes[i].client.ClusterAddSlotsRange(t.Context(), first, []int{4999, 10999, 16383}[i]).Err())
 	}
 	replica := c.nodes[3].client
-	slot, err := replica.ClusterKeySlot(t.Context(), "{"+redis.DefaultPrefix+"}:counter").Result()
+	slot, err := replica.ClusterKeySlot(t.Context(), "{dovetail}:counter").Result()
 	do(err)
 	id, err := c.nodes[slices.IndexFunc([]int64{5000, 11000, 16384}, func(end int64) bool { return slot < end })].client.ClusterMyID(t.Context()).Result()
 	do(err)
@@ -345,7 +345,7 @@ func waitForReplica(t *testing.T, client goredis.UniversalClient) {
 	node, _ := client.(*goredis.Client)
 	if c, ok := client.(*goredis.ClusterClient); ok {
 		var err error
-		if node, err = c.MasterForKey(t.Context(), "{"+redis.DefaultPrefix+"}:counter"); err != nil {
+		if node, err = c.MasterForKey(t.Context(), "{dovetail}:counter"); err != nil {
 			t.Fatal(err)
 		}
 	}

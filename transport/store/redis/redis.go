@@ -20,21 +20,21 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultPrefix  = "dovetail"
-	DefaultTimeout = 5 * time.Second
+	defaultPrefix  = "dovetail"
+	defaultTimeout = 5 * time.Second
 )
 
 // Options configures a [Store]. Zero values mean the defaults.
 type Options struct {
 	// Prefix begins the names of all keys and channels, in the form "{prefix}:". Stores with
 	// the same prefix, on the same server and database, share their data. It must be a name
-	// that [store.CheckName] accepts. Default [DefaultPrefix].
+	// that [store.CheckName] accepts. Default "dovetail".
 	Prefix string
 	// Limits must be the same in all replicas. LogBytes has no effect: Redis cannot bound the
 	// sum of the entries of all streams. Each stream is bounded by LogAge and LogEntries.
 	Limits store.Limits
 	// Timeout is the maximum time of an operation that does not wait for its context. With
-	// [Connect], it replaces the timeouts of the URL. Default [DefaultTimeout].
+	// [Connect], it replaces the timeouts of the URL. Default 5 s.
 	Timeout time.Duration
 	// Logger receives warnings about the connection for subscriptions and about the eviction
 	// policy of the server. [SetClientLogger] sets the logger of the client. Default slog.Default().
@@ -112,8 +112,8 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 // withDefaults returns the options with the defaults in place of zero values.
 func (o *Options) withDefaults() (Options, error) {
 	out := *cmp.Or(o, &Options{})
-	out.Prefix = cmp.Or(out.Prefix, DefaultPrefix)
-	out.Timeout = cmp.Or(out.Timeout, DefaultTimeout)
+	out.Prefix = cmp.Or(out.Prefix, defaultPrefix)
+	out.Timeout = cmp.Or(out.Timeout, defaultTimeout)
 	out.Logger = cmp.Or(out.Logger, slog.Default())
 	var err error
 	if out.Limits, err = out.Limits.WithDefaults(); err != nil {
