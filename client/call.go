@@ -289,12 +289,12 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOpti
 		return s.forwardThroughMiddleware(ctx, call, opts)
 	}
 	for {
-		link, err := s.liveLink(ctx)
+		conn, err := s.liveConn(ctx)
 		if err != nil {
 			return nil, notSent(call.Method(), err)
 		}
-		result, err := link.Forward(ctx, call, (*forward.Options)(opts))
-		if s.isFinal(ctx, link, err) {
+		result, err := conn.Forward(ctx, call, (*forward.Options)(opts))
+		if s.isFinal(ctx, conn, err) {
 			return result, withTimeoutOption(ctx, asForwardError(call.Method(), err))
 		}
 	}

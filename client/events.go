@@ -349,7 +349,7 @@ func (sub *eventSubscription) repeats(id string) bool {
 
 // stream opens a stream and handles its notifications until it ends.
 func (sub *eventSubscription) stream(ctx context.Context) (progress bool, err error) {
-	link, err := sub.session.liveLink(ctx)
+	conn, err := sub.session.liveConn(ctx)
 	if err != nil {
 		return false, eventsEnded{err}
 	}
@@ -359,7 +359,7 @@ func (sub *eventSubscription) stream(ctx context.Context) (progress bool, err er
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { queue.End(link.Stream(streaming, sub.position(), queue.Add)) })
+	running.Go(func() { queue.End(conn.Stream(streaming, sub.position(), queue.Add)) })
 	silence := time.NewTimer(silenceTimeout)
 	defer silence.Stop()
 	for {
@@ -377,7 +377,7 @@ func (sub *eventSubscription) stream(ctx context.Context) (progress bool, err er
 		if ended {
 			if errors.Is(err, jsonrpc.ErrClosed) { // the session may renew the connection
 				waiting, stop := context.WithTimeout(ctx, time.Second)
-				_ = sub.session.awaitEnd(waiting, link)
+				_ = sub.session.awaitEnd(waiting, conn)
 				stop()
 			}
 			return progress, err

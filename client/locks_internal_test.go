@@ -46,8 +46,8 @@ func TestSubscriptionConcurrently(t *testing.T) {
 	}
 }
 
-// closedLink returns a link that has ended.
-func closedLink(t *testing.T) *forward.Session {
+// closedConn returns a connection that has ended.
+func closedConn(t *testing.T) *forward.Client {
 	t.Helper()
 	s := server.New(mcp.Implementation{Name: "test", Version: "1"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
 	session, err := Connect(t.Context(), transport.Pipe(s), nil)
@@ -58,43 +58,43 @@ func closedLink(t *testing.T) *forward.Session {
 	if err := s.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}
-	link := session.current()
-	<-link.Done()
-	return link
+	conn := session.current()
+	<-conn.Done()
+	return conn
 }
 
-// Every call gets the link that was set last, and the end of a link is noted only for that link.
-func TestLinksAreReplacedConcurrently(t *testing.T) {
+// Every call gets the connection that was set last, and the end of a connection is noted only for that connection.
+func TestConnectionsAreReplacedConcurrently(t *testing.T) {
 	const n = 300
-	links := []*forward.Session{closedLink(t), closedLink(t)}
+	conns := []*forward.Client{closedConn(t), closedConn(t)}
 	var dead error // no lock: a session ends once
-	s := &Session{ctx: t.Context(), ended: make(chan struct{}), renewed: make(chan struct{}), link: links[0], onEnd: func(err error) { dead = err }}
+	s := &Session{ctx: t.Context(), ended: make(chan struct{}), renewed: make(chan struct{}), conn: conns[0], onEnd: func(err error) { dead = err }}
 	close(s.ended)
 	reason := errors.New("the server is gone")
 	renewed := s.renewed
 	expired, cancel := context.WithCancel(t.Context())
 	cancel()
-	set := func(link *forward.Session) func(int) { return func(int) { s.setLink(link, false, nil) } }
-	await := func(link *forward.Session) func(int) {
+	set := func(conn *forward.Client) func(int) { return func(int) { s.setConn(conn, false, nil) } }
+	await := func(conn *forward.Client) func(int) {
 		return func(int) {
-			if err := s.awaitEnd(t.Context(), link); err != nil {
+			if err := s.awaitEnd(t.Context(), conn); err != nil {
 				t.Errorf("awaitEnd: %v", err)
 			}
 		}
 	}
 	racetest.Together(n,
-		set(links[0]),
-		set(links[1]),
-		await(links[0]),
-		await(links[1]),
+		set(conns[0]),
+		set(conns[1]),
+		await(conns[0]),
+		await(conns[1]),
 		func(int) {
-			if link := s.current(); !slices.Contains(links, link) {
-				t.Errorf("the link is %p", link)
+			if conn := s.current(); !slices.Contains(conns, conn) {
+				t.Errorf("the connection is %p", conn)
 			}
 		},
 		func(int) {
-			if link, err := s.liveLink(expired); !slices.Contains(links, link) && !errors.Is(err, context.Canceled) {
-				t.Errorf("the link is %p: %v", link, err)
+			if conn, err := s.liveConn(expired); !slices.Contains(conns, conn) && !errors.Is(err, context.Canceled) {
+				t.Errorf("the connection is %p: %v", conn, err)
 			}
 		},
 		func(int) { _ = s.Err() },
@@ -104,18 +104,18 @@ func TestLinksAreReplacedConcurrently(t *testing.T) {
 	select {
 	case <-renewed:
 	default:
-		t.Error("a call that waits for a link does not get it")
+		t.Error("a call that waits for a connection does not get it")
 	}
-	s.setLink(links[1], false, nil)
-	_ = s.awaitEnd(t.Context(), links[0])
-	if link, err := s.liveLink(expired); link != links[1] || err != nil {
-		t.Errorf("the end of an earlier link ends the link: %v", err)
+	s.setConn(conns[1], false, nil)
+	_ = s.awaitEnd(t.Context(), conns[0])
+	if conn, err := s.liveConn(expired); conn != conns[1] || err != nil {
+		t.Errorf("the end of an earlier connection ends the connection: %v", err)
 	}
-	_ = s.awaitEnd(t.Context(), links[1])
-	if _, err := s.liveLink(expired); !errors.Is(err, context.Canceled) {
-		t.Errorf("a link that has ended is used: %v", err)
+	_ = s.awaitEnd(t.Context(), conns[1])
+	if _, err := s.liveConn(expired); !errors.Is(err, context.Canceled) {
+		t.Errorf("a connection that has ended is used: %v", err)
 	}
-	s.setLink(nil, true, reason)
+	s.setConn(nil, true, reason)
 	s.notifyEnd()
 	if err := s.Err(); !errors.Is(err, reason) || dead != reason {
 		t.Errorf("the session has ended with %v and reported %v, want %v", err, dead, reason)

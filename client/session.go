@@ -36,14 +36,14 @@ type Session struct {
 	ended  chan struct{} // closed when reconnectLoop has returned
 	onEnd  func(error)   // of Options.OnSession; may be nil
 
-	answered   atomic.Bool                // a call on the current link was answered
+	answered   atomic.Bool                // a call on the current connection was answered
 	lastCaller atomic.Pointer[mcp.Caller] // see caller
 
 	mu      sync.Mutex
-	link    *forward.Session
-	lost    bool          // link has ended
+	conn    *forward.Client
+	lost    bool          // connection has ended
 	renewed chan struct{} // closed when lost changes
-	dead    error         // why there will be no other link
+	dead    error         // why there will be no other connection
 }
 
 // Connect opens a session. It blocks until the server has answered, ctx ends, or Options.ConnectTimeout has passed.
@@ -58,13 +58,13 @@ func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Sess
 	s.ctx, s.cancel = context.WithCancelCause(transport.WithPrincipal(context.Background(), transport.Principal(ctx)))
 	s.handle = s.composeMiddleware(s.opts.Middleware)
 	s.handlers = newHandlers(&s.opts, s.cache.invalidate)
-	link, err := s.open(ctx)
+	conn, err := s.open(ctx)
 	if err != nil {
 		s.cancel(err)
 		s.handlers.close()
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	s.link = link
+	s.conn = conn
 	if s.opts.OnSession != nil {
 		s.onEnd = s.opts.OnSession(s.caller())
 	}
@@ -72,7 +72,7 @@ func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Sess
 	return s, nil
 }
 
-func (s *Session) open(ctx context.Context) (*forward.Session, error) {
+func (s *Session) open(ctx context.Context) (*forward.Client, error) {
 	return forward.Open(ctx, s.dialer, s.opts.config(s.handlers), s.opts.Capabilities != nil, s.opts.SuspendedCalls.calls)
 }
 
@@ -127,11 +127,11 @@ func (s *Session) Era() Era { return Era(s.current().Mode()) }
 // Ping checks that the server answers. Errors are as in [Session.Call].
 func (s *Session) Ping(ctx context.Context) error {
 	for {
-		link, err := s.liveLink(ctx)
+		conn, err := s.liveConn(ctx)
 		if err != nil {
 			return notSent(mcp.MethodPing, err)
 		}
-		if err = link.Ping(ctx); s.isFinal(ctx, link, err) {
+		if err = conn.Ping(ctx); s.isFinal(ctx, conn, err) {
 			return withTimeoutOption(ctx, err)
 		}
 	}
@@ -162,12 +162,12 @@ func (s *Session) Notify(ctx context.Context, method string, params json.RawMess
 		return notSent(method, err)
 	}
 	for {
-		link, err := s.liveLink(ctx)
+		conn, err := s.liveConn(ctx)
 		if err != nil {
 			return notSent(method, err)
 		}
-		err = link.Notify(ctx, method, encoded)
-		if !notSentOnClosed(err) || s.awaitEnd(ctx, link) != nil {
+		err = conn.Notify(ctx, method, encoded)
+		if !notSentOnClosed(err) || s.awaitEnd(ctx, conn) != nil {
 			return asCallError(method, err)
 		}
 	}
@@ -178,31 +178,31 @@ func (s *Session) Notify(ctx context.Context, method string, params json.RawMess
 // ends them.
 const stableAfter = 10 * time.Second
 
-// reconnectLoop replaces the link when it ends, until the session ends.
+// reconnectLoop replaces the connection when it ends, until the session ends.
 func (s *Session) reconnectLoop() {
 	defer close(s.ended)
 	defer s.notifyEnd()
 	var attempts attemptCounter
 	for {
-		link, opened := s.current(), time.Now()
+		conn, opened := s.current(), time.Now()
 		select {
-		case <-link.Done():
+		case <-conn.Done():
 		case <-s.ctx.Done():
-			link.Close()
+			conn.Close()
 			return
 		}
-		link.Close()
-		s.setLink(link, true, nil)
+		conn.Close()
+		s.setConn(conn, true, nil)
 		if s.answered.Swap(false) || time.Since(opened) >= stableAfter {
 			attempts.reset()
 		}
-		next, err := s.reopen(&attempts, reasonOf(s.ctx, link))
+		next, err := s.reopen(&attempts, reasonOf(s.ctx, conn))
 		if err != nil {
-			s.setLink(link, true, err)
+			s.setConn(conn, true, err)
 			return
 		}
 		s.cache.clear()
-		s.setLink(next, false, nil)
+		s.setConn(next, false, nil)
 	}
 }
 
@@ -234,53 +234,53 @@ func (a *attemptCounter) reset() {
 
 var errEnded = errors.New("the connection has ended")
 
-// reasonOf returns why a link has ended. It sends a ping, since the errors of calls on a closed link
+// reasonOf returns why a connection has ended. It sends a ping, since the errors of calls on a closed connection
 // contain the reason.
-func reasonOf(ctx context.Context, link *forward.Session) error {
-	if err := link.Ping(ctx); err != nil && err != jsonrpc.ErrClosed {
+func reasonOf(ctx context.Context, conn *forward.Client) error {
+	if err := conn.Ping(ctx); err != nil && err != jsonrpc.ErrClosed {
 		return fmt.Errorf("%w: %w", errEnded, err)
 	}
 	return errEnded
 }
 
-// reopen connects again. ended is why the last link has ended. The error says why there will be no
+// reopen connects again. ended is why the last connection has ended. The error says why there will be no
 // further attempt.
-func (s *Session) reopen(attempts *attemptCounter, ended error) (*forward.Session, error) {
+func (s *Session) reopen(attempts *attemptCounter, ended error) (*forward.Client, error) {
 	failure := ended
 	for !s.opts.NoReconnect && attempts.count < s.opts.Limits.Reconnects {
 		attempts.count++
 		if err := attempts.pause.Wait(s.ctx); err != nil {
 			return nil, err
 		}
-		link, err := s.open(s.ctx)
+		conn, err := s.open(s.ctx)
 		if err == nil {
-			return link, nil
+			return conn, nil
 		}
 		failure = fmt.Errorf("%w and could not be renewed in %d attempts: %w", errEnded, attempts.count, err)
 	}
 	return nil, failure
 }
 
-func (s *Session) current() *forward.Session {
+func (s *Session) current() *forward.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.link
+	return s.conn
 }
 
-func (s *Session) setLink(link *forward.Session, lost bool, dead error) {
+func (s *Session) setConn(conn *forward.Client, lost bool, dead error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.link, s.lost, s.dead = link, lost, dead
+	s.conn, s.lost, s.dead = conn, lost, dead
 	close(s.renewed)
 	s.renewed = make(chan struct{})
 }
 
-// liveLink returns a link that is not known to have ended. It waits while the session connects
+// liveConn returns a connection that is not known to have ended. It waits while the session connects
 // again.
-func (s *Session) liveLink(ctx context.Context) (*forward.Session, error) {
+func (s *Session) liveConn(ctx context.Context) (*forward.Client, error) {
 	for {
 		s.mu.Lock()
-		link, lost, renewed, dead := s.link, s.lost, s.renewed, s.dead
+		conn, lost, renewed, dead := s.conn, s.lost, s.renewed, s.dead
 		s.mu.Unlock()
 		switch {
 		case s.ctx.Err() != nil:
@@ -288,7 +288,7 @@ func (s *Session) liveLink(ctx context.Context) (*forward.Session, error) {
 		case dead != nil:
 			return nil, fmt.Errorf("%w: %w", jsonrpc.ErrClosed, dead)
 		case !lost:
-			return link, nil
+			return conn, nil
 		}
 		select {
 		case <-renewed:
@@ -301,34 +301,34 @@ func (s *Session) liveLink(ctx context.Context) (*forward.Session, error) {
 
 // send makes one call. If it continues as a task, send waits for the task.
 func (s *Session) send(ctx context.Context, method string, params jsonrpc.Appender, opts *CallOptions) (*jsonrpc.Response, error) {
-	resp, link, err := s.request(ctx, method, params, opts.options())
-	if err == nil && s.opts.Capabilities == nil && link.IsTask(method, resp) {
+	resp, conn, err := s.request(ctx, method, params, opts.options())
+	if err == nil && s.opts.Capabilities == nil && conn.IsTask(method, resp) {
 		return s.finishTask(ctx, resp, opts)
 	}
 	return resp, err
 }
 
-// request makes one call, and returns the link on which it was made.
-func (s *Session) request(ctx context.Context, method string, params jsonrpc.Appender, opts era.CallOptions) (*jsonrpc.Response, *forward.Session, error) {
+// request makes one call, and returns the connection on which it was made.
+func (s *Session) request(ctx context.Context, method string, params jsonrpc.Appender, opts era.CallOptions) (*jsonrpc.Response, *forward.Client, error) {
 	for {
-		link, err := s.liveLink(ctx)
+		conn, err := s.liveConn(ctx)
 		if err != nil {
 			return nil, nil, notSent(method, err)
 		}
-		resp, err := link.Do(ctx, method, params, opts)
-		if s.isFinal(ctx, link, err) {
-			return resp, link, withTimeoutOption(ctx, asCallError(method, err))
+		resp, err := conn.Do(ctx, method, params, opts)
+		if s.isFinal(ctx, conn, err) {
+			return resp, conn, withTimeoutOption(ctx, asCallError(method, err))
 		}
 	}
 }
 
-// isFinal reports whether a call on a link has ended with its own result or error. Otherwise the
-// call was not sent, because the connection had ended, and has to be made on the next link.
-func (s *Session) isFinal(ctx context.Context, link *forward.Session, err error) bool {
+// isFinal reports whether a call on a connection has ended with its own result or error. Otherwise the
+// call was not sent, because the connection had ended, and has to be made on the next connection.
+func (s *Session) isFinal(ctx context.Context, conn *forward.Client, err error) bool {
 	if err == nil && !s.answered.Load() {
 		s.answered.Store(true)
 	}
-	return !notSentOnClosed(err) || s.awaitEnd(ctx, link) != nil
+	return !notSentOnClosed(err) || s.awaitEnd(ctx, conn) != nil
 }
 
 // notSentOnClosed reports whether a call was not sent because its connection had ended.
@@ -360,17 +360,17 @@ func withTimeoutOption(ctx context.Context, err error) error {
 	return &jsonrpc.CallError{Method: failed.Method, Delivery: failed.Delivery, Err: errTimeout}
 }
 
-// awaitEnd waits for the end of a link. It makes the next call wait for another link, even before
+// awaitEnd waits for the end of a connection. It makes the next call wait for another connection, even before
 // reconnectLoop has noticed.
-func (s *Session) awaitEnd(ctx context.Context, link *forward.Session) error {
+func (s *Session) awaitEnd(ctx context.Context, conn *forward.Client) error {
 	select {
-	case <-link.Done():
+	case <-conn.Done():
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.link == link {
+	if s.conn == conn {
 		s.lost = true
 	}
 	return nil

@@ -73,20 +73,20 @@ var errNotAccepted = fmt.Errorf("the server has not accepted the subscription in
 
 var errNotAgreed = errors.New("the server ended the subscription before accepting it")
 
-// run listens on one link after another, and again on the same one if a subscription that was accepted is interrupted.
+// run listens on one connection after another, and again on the same one if a subscription that was accepted is interrupted.
 func (sub *Subscription) run(ctx context.Context) {
 	defer close(sub.ended)
 	defer sub.cancel()
 	opts := &sub.session.opts
 	var pause backoff.Backoff
 	for attempts := 1; ; attempts++ {
-		link, err := sub.session.liveLink(ctx)
+		conn, err := sub.session.liveConn(ctx)
 		if err != nil {
 			sub.end(err)
 			return
 		}
 		before := sub.timesAccepted()
-		err = link.Listen(ctx, sub.filter, sub.open)
+		err = conn.Listen(ctx, sub.filter, sub.open)
 		accepted := sub.timesAccepted()
 		if accepted > before {
 			attempts = 0
@@ -97,7 +97,7 @@ func (sub *Subscription) run(ctx context.Context) {
 			sub.end(jsonrpc.ErrClosed)
 			return
 		case errors.Is(err, jsonrpc.ErrClosed):
-			if sub.session.awaitEnd(ctx, link) != nil {
+			if sub.session.awaitEnd(ctx, conn) != nil {
 				sub.end(err)
 				return
 			}

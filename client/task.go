@@ -126,11 +126,11 @@ func (s *Session) taskWait(id string, opts *CallOptions) (*era.TaskWait, error) 
 			return resp.Result, nil
 		},
 		Watch: func(ctx context.Context, ready func(accepted bool), changed func(state json.RawMessage)) error {
-			link, err := s.liveLink(ctx)
+			conn, err := s.liveConn(ctx)
 			if err != nil {
 				return err
 			}
-			return link.WatchTask(ctx, id, ready, changed)
+			return conn.WatchTask(ctx, id, ready, changed)
 		},
 		Answer: func(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
 			return s.current().AnswerAll(ctx, questions)

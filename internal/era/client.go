@@ -77,7 +77,7 @@ type Config struct {
 	// accepted. description is the result of the request that opens the session.
 	CheckDescription func(description json.RawMessage) error
 	// Receiver, if set, handles the messages of a server that belong to calls made with
-	// [Session.Exchange].
+	// [Client.Exchange].
 	Receiver Receiver
 }
 
@@ -98,23 +98,23 @@ func (c *Config) checkDescription(description json.RawMessage) error {
 	return c.CheckDescription(description)
 }
 
-// A Session is a client's session with one server over one connection, in either era. Its
-// methods may be called concurrently.
-type Session struct {
+// A Client is the client's side of one session with a server, over one connection, in either era. Its methods may be
+// called concurrently.
+type Client struct {
 	config  Config
 	conn    transport.Conn
 	era     clientEra
 	server  Description
 	version mcp.Version
 
-	opening  atomic.Bool   // the handshake is under way, and must not be cancelled
-	received atomic.Uint64 // counts requests and notifications of the server
-	tokens   atomic.Int64
-	mu       sync.Mutex
-	tracked  map[string]func(progress *jsonrpc.Request) // by progress token
-	listens  map[jsonrpc.ID]*listen                     // by subscription id
-	closed   bool
-	tasks    sync.WaitGroup // started while closed is false
+	opening       atomic.Bool   // the handshake is under way, and must not be cancelled
+	received      atomic.Uint64 // counts requests and notifications of the server
+	tokens        atomic.Int64
+	mu            sync.Mutex
+	tracked       map[string]func(progress *jsonrpc.Request) // by progress token
+	subscriptions map[jsonrpc.ID]*clientSubscription         // by subscription id
+	closed        bool
+	tasks         sync.WaitGroup // started while closed is false
 }
 
 // A listener receives what a subscription sends. Its functions may be nil. They run on the read loop, and
@@ -127,21 +127,21 @@ type listener struct {
 // A clientEra is the part of a session that depends on the era.
 type clientEra interface {
 	// do makes one call, however many requests it takes.
-	do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error)
+	do(ctx context.Context, c *Client, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error)
 	// listen subscribes until ctx ends.
-	listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, to listener) error
+	listen(ctx context.Context, c *Client, filter mcp.SubscriptionFilter, to listener) error
 	// ping returns when the server has answered.
-	ping(ctx context.Context, s *Session) error
+	ping(ctx context.Context, c *Client) error
 	// notify sends a notification.
-	notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error
+	notify(ctx context.Context, c *Client, method string, params jsonrpc.Appender) error
 	// exchange makes one round of a call.
-	exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error)
+	exchange(ctx context.Context, c *Client, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error)
 	// handle answers a request of the server.
-	handle(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error)
+	handle(ctx context.Context, c *Client, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error)
 }
 
 // Open connects to a server and opens a session in the era that the server supports.
-func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session, error) {
+func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Client, error) {
 	setDefault(&config.ProbeTimeout, ProbeTimeout)
 	setDefault(&config.OpenTimeout, OpenTimeout)
 	if config.MaxRounds == 0 {
@@ -153,57 +153,57 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Session
 	ctx, cancel := deadline.With(ctx, config.OpenTimeout, context.DeadlineExceeded)
 	defer cancel()
 
-	s, err := dial(ctx, dialer, config)
+	c, err := dial(ctx, dialer, config)
 	if err != nil {
 		return nil, err
 	}
-	probed, err := s.negotiate(ctx)
+	probed, err := c.negotiate(ctx)
 	// A server may end because of the unknown request. It gets another connection for the
 	// handshake.
 	if probed != nil && errors.Is(probed, jsonrpc.ErrClosed) && ctx.Err() == nil {
-		s.conn.Close()
-		if s, err = dial(ctx, dialer, config); err != nil {
+		c.conn.Close()
+		if c, err = dial(ctx, dialer, config); err != nil {
 			return nil, err
 		}
-		err = s.initialize(ctx)
+		err = c.initialize(ctx)
 	}
 	if err != nil {
-		s.conn.Close()
+		c.conn.Close()
 		if probed != nil && probed != err {
 			err = fmt.Errorf("%w; before that: %v", err, probed) // the error to unwrap is the later one
 		}
 		return nil, err
 	}
-	return s, nil
+	return c, nil
 }
 
 // negotiate opens the session. probed is why the server is not modern, nil if it was not asked.
-func (s *Session) negotiate(ctx context.Context) (probed, err error) {
-	s.opening.Store(true)
-	defer s.opening.Store(false)
-	switch s.config.Mode {
+func (c *Client) negotiate(ctx context.Context) (probed, err error) {
+	c.opening.Store(true)
+	defer c.opening.Store(false)
+	switch c.config.Mode {
 	case Legacy:
-		return nil, s.initialize(ctx)
+		return nil, c.initialize(ctx)
 	case Modern:
-		found, err := s.probe(ctx)
-		s.adopt(found)
+		found, err := c.probe(ctx)
+		c.adopt(found)
 		return nil, err
 	case Auto:
 	}
-	if _, stream := s.conn.(streamConn); stream {
-		return s.negotiateTogether(ctx)
+	if _, stream := c.conn.(streamConn); stream {
+		return c.negotiateTogether(ctx)
 	}
-	probing, cancel := deadline.With(ctx, s.config.ProbeTimeout, errNoAnswer)
-	found, probed := s.probe(probing)
+	probing, cancel := deadline.With(ctx, c.config.ProbeTimeout, errNoAnswer)
+	found, probed := c.probe(probing)
 	cancel()
 	switch {
 	case probed == nil:
-		s.adopt(found)
+		c.adopt(found)
 		return nil, nil
 	case ctx.Err() != nil, errors.Is(probed, transport.ErrNotReached), errors.Is(probed, jsonrpc.ErrClosed):
 		return probed, probed
 	}
-	return probed, s.initialize(ctx)
+	return probed, c.initialize(ctx)
 }
 
 // A streamConn is a connection over one [jsonrpc.Stream], for example over stdio.
@@ -219,13 +219,13 @@ type opened struct {
 	err     error
 }
 
-func (s *Session) adopt(o opened) { s.server, s.version, s.era = o.server, o.version, o.era }
+func (c *Client) adopt(o opened) { c.server, c.version, c.era = o.server, o.version, o.era }
 
 // negotiateTogether is negotiate for a server that may take long to start, or may ignore the
 // unknown request. After HandshakeDelay without an answer, it sends the handshake too. The first
 // good answer opens the session, and the other is dropped when it comes. If both come within
 // ProbeGrace, the session is modern.
-func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
+func (c *Client) negotiateTogether(ctx context.Context) (probed, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	probes, handshakes := make(chan opened, 1), make(chan opened, 1)
 	var requests sync.WaitGroup
@@ -238,8 +238,8 @@ func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
 			results <- o
 		})
 	}
-	start(probes, s.probe)
-	timer := time.NewTimer(min(s.config.ProbeTimeout, HandshakeDelay))
+	start(probes, c.probe)
+	timer := time.NewTimer(min(c.config.ProbeTimeout, HandshakeDelay))
 	defer timer.Stop()
 	var timeout <-chan time.Time // of the probe, after the handshake has failed
 	sent := false
@@ -247,7 +247,7 @@ func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
 		select {
 		case found := <-probes:
 			if found.err == nil {
-				s.adopt(found)
+				c.adopt(found)
 				return nil, nil
 			}
 			probed = found.err
@@ -258,11 +258,11 @@ func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
 			case ctx.Err() != nil, errors.Is(probed, transport.ErrNotReached), errors.Is(probed, jsonrpc.ErrClosed):
 				return probed, probed
 			default:
-				return probed, s.initialize(ctx)
+				return probed, c.initialize(ctx)
 			}
 		case <-timer.C:
 			sent = true
-			start(handshakes, s.handshake)
+			start(handshakes, c.handshake)
 		case found := <-handshakes:
 			switch {
 			case found.err == nil && probed == nil:
@@ -270,20 +270,20 @@ func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
 				select {
 				case probe := <-probes:
 					if probe.err == nil {
-						s.adopt(probe)
+						c.adopt(probe)
 						return nil, nil
 					}
 				case <-time.After(ProbeGrace):
 				case <-ctx.Done():
 				}
-				return errNoAnswer, s.initialized(ctx, found)
+				return errNoAnswer, c.initialized(ctx, found)
 			case found.err == nil:
-				return probed, s.initialized(ctx, found)
+				return probed, c.initialized(ctx, found)
 			case probed != nil:
 				return probed, found.err
 			}
 			err = found.err
-			wait := time.NewTimer(s.config.ProbeTimeout)
+			wait := time.NewTimer(c.config.ProbeTimeout)
 			defer wait.Stop()
 			timeout = wait.C
 		case <-timeout:
@@ -292,41 +292,41 @@ func (s *Session) negotiateTogether(ctx context.Context) (probed, err error) {
 	}
 }
 
-func dial(ctx context.Context, dialer transport.Dialer, config Config) (*Session, error) {
-	s := &Session{config: config, tracked: make(map[string]func(*jsonrpc.Request)), listens: make(map[jsonrpc.ID]*listen)}
-	conn, err := dialer.Dial(ctx, clientHandler{s})
+func dial(ctx context.Context, dialer transport.Dialer, config Config) (*Client, error) {
+	c := &Client{config: config, tracked: make(map[string]func(*jsonrpc.Request)), subscriptions: make(map[jsonrpc.ID]*clientSubscription)}
+	conn, err := dialer.Dial(ctx, clientHandler{c})
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	s.conn = conn
-	return s, nil
+	c.conn = conn
+	return c, nil
 }
 
 // Server returns the description that the server gave when the session was opened.
-func (s *Session) Server() *Description { return &s.server }
+func (c *Client) Server() *Description { return &c.server }
 
 // Version returns the version of the session.
-func (s *Session) Version() mcp.Version { return s.version }
+func (c *Client) Version() mcp.Version { return c.version }
 
 // Mode returns Modern or Legacy: the mode that opens another session of this era with the same
 // server without asking it for its versions.
-func (s *Session) Mode() Mode {
-	if s.version.Modern() {
+func (c *Client) Mode() Mode {
+	if c.version.Modern() {
 		return Modern
 	}
 	return Legacy
 }
 
 // Done returns a channel that is closed when the connection has ended.
-func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
+func (c *Client) Done() <-chan struct{} { return c.conn.Done() }
 
 // Close ends the connection.
-func (s *Session) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	defer s.tasks.Wait()
-	return s.conn.Close()
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	defer c.tasks.Wait()
+	return c.conn.Close()
 }
 
 // CallOptions configure one call. The zero value is valid.
@@ -343,20 +343,20 @@ type CallOptions struct {
 
 // Do makes one call with as many requests as it takes, and has the Answerer answer questions.
 // The timeout of the call does not include the time of answering. The response may be a task; see
-// [Session.IsTask].
-func (s *Session) Do(ctx context.Context, method string, params jsonrpc.Appender, opts CallOptions) (*jsonrpc.Response, error) {
+// [Client.IsTask].
+func (c *Client) Do(ctx context.Context, method string, params jsonrpc.Appender, opts CallOptions) (*jsonrpc.Response, error) {
 	if opts.Progress == nil {
-		return s.era.do(ctx, s, method, params, nil, opts)
+		return c.era.do(ctx, c, method, params, nil, opts)
 	}
-	return s.doTracked(ctx, method, params, opts)
+	return c.doTracked(ctx, method, params, opts)
 }
 
 // call sends one request and waits for the response, at most for the timeout of [CallOptions].
-func (s *Session) call(ctx context.Context, method string, params jsonrpc.Appender, timeout time.Duration) (*jsonrpc.Response, error) {
+func (c *Client) call(ctx context.Context, method string, params jsonrpc.Appender, timeout time.Duration) (*jsonrpc.Response, error) {
 	perCall := timeout != 0
 	hasDeadline := deadline.Has(ctx)
 	if !perCall && !hasDeadline {
-		timeout = s.config.CallTimeout
+		timeout = c.config.CallTimeout
 	}
 	if timeout < 0 && !hasDeadline {
 		timeout = forever
@@ -366,7 +366,7 @@ func (s *Session) call(ctx context.Context, method string, params jsonrpc.Append
 		ctx, cancel = deadline.With(ctx, timeout, &timeoutError{timeout, perCall})
 		defer cancel()
 	}
-	return s.conn.Call(ctx, method, params)
+	return c.conn.Call(ctx, method, params)
 }
 
 // A timeoutError is the error of a call that reached its timeout. It is a
@@ -388,8 +388,8 @@ func (*timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 // Notify sends a notification. It drops a change of the roots in the modern era, where the server
 // asks for them in each call. The error is a *jsonrpc.CallError.
-func (s *Session) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
-	return s.era.notify(ctx, s, method, params)
+func (c *Client) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	return c.era.notify(ctx, c, method, params)
 }
 
 // RoundParams are the parameters of a request that a server may answer with a state.
@@ -404,15 +404,15 @@ type RoundParams interface {
 // question. question is not nil if the result asks the client; the next round sends the answers.
 // The [Receiver] gets the questions that a legacy server sends as requests. An error
 // that is neither a *jsonrpc.Error nor a *jsonrpc.CallError means that the result is invalid.
-func (s *Session) Exchange(ctx context.Context, method string, params RoundParams) (resp *jsonrpc.Response, question *mcp.InputRequiredResult, err error) {
-	return s.era.exchange(ctx, s, method, params, 0)
+func (c *Client) Exchange(ctx context.Context, method string, params RoundParams) (resp *jsonrpc.Response, question *mcp.InputRequiredResult, err error) {
+	return c.era.exchange(ctx, c, method, params, 0)
 }
 
 // Ping returns nil if the server answers, or sends any message, before ctx ends.
-func (s *Session) Ping(ctx context.Context) error {
-	received := s.received.Load()
-	err := s.era.ping(ctx, s)
-	if errors.Is(err, context.DeadlineExceeded) && s.received.Load() != received {
+func (c *Client) Ping(ctx context.Context) error {
+	received := c.received.Load()
+	err := c.era.ping(ctx, c)
+	if errors.Is(err, context.DeadlineExceeded) && c.received.Load() != received {
 		return nil
 	}
 	return err
@@ -421,8 +421,8 @@ func (s *Session) Ping(ctx context.Context) error {
 // Listen subscribes to changes and passes them to the Answerer until ctx ends. It returns nil
 // if the server ends the subscription. ready, if not nil, is called once with the part of the
 // filter that the server has accepted.
-func (s *Session) Listen(ctx context.Context, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
-	return s.era.listen(ctx, s, filter, listener{ready: ready})
+func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, ready func(mcp.SubscriptionFilter)) error {
+	return c.era.listen(ctx, c, filter, listener{ready: ready})
 }
 
 func setDefault(field *time.Duration, value time.Duration) {
@@ -432,18 +432,18 @@ func setDefault(field *time.Duration, value time.Duration) {
 }
 
 // A clientHandler handles the messages of the server.
-type clientHandler struct{ s *Session }
+type clientHandler struct{ client *Client }
 
 // Handle answers a request of the server. Only legacy servers send any.
 func (h clientHandler) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	h.s.received.Add(1)
+	h.client.received.Add(1)
 	if req.Method == mcp.MethodPing {
 		return reply.Write(emptyResult)
 	}
-	if h.s.era == nil {
+	if h.client.era == nil {
 		return methodNotFound(req.Method)
 	}
-	result, err := h.s.era.handle(ctx, h.s, from, req)
+	result, err := h.client.era.handle(ctx, h.client, from, req)
 	if err != nil {
 		return err
 	}
@@ -455,45 +455,45 @@ func (h clientHandler) Borrow(notification *jsonrpc.Request) bool {
 	if notification.Method != mcp.NotificationProgress {
 		return false
 	}
-	h.s.received.Add(1)
-	h.s.handleProgress(notification)
+	h.client.received.Add(1)
+	h.client.handleProgress(notification)
 	return true
 }
 
 // HandleNotification passes on the notifications of the server. It runs on the read loop.
 func (h clientHandler) HandleNotification(from jsonrpc.Peer, notification *jsonrpc.Request) {
-	h.s.received.Add(1)
+	h.client.received.Add(1)
 	switch notification.Method {
 	case mcp.NotificationMessage:
-		if r := h.s.config.Receiver; r == nil || !r.Log(from, notification) {
-			h.s.config.Answerer.Logged(notification.Params)
+		if r := h.client.config.Receiver; r == nil || !r.Log(from, notification) {
+			h.client.config.Answerer.Logged(notification.Params)
 		}
 	case mcp.NotificationAcknowledged:
-		h.s.handleAcknowledged(notification)
+		h.client.handleAcknowledged(notification)
 	case mcp.NotificationTasks:
-		h.s.handleTask(notification)
+		h.client.handleTask(notification)
 	case mcp.NotificationCancelled:
-		h.s.handleCancelled(notification)
+		h.client.handleCancelled(notification)
 	case mcp.NotificationToolsListChanged:
-		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindTool})
+		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindTool})
 	case mcp.NotificationPromptsListChanged:
-		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindPrompt})
+		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindPrompt})
 	case mcp.NotificationEventsListChanged:
-		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindEvent})
+		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindEvent})
 	case mcp.NotificationEventActive, mcp.NotificationEvent, mcp.NotificationEventError, mcp.NotificationEventHeartbeat, mcp.NotificationEventTerminated:
-		h.s.handleEvent(notification)
+		h.client.handleEvent(notification)
 	case mcp.NotificationResourcesListChanged:
-		h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource})
+		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource})
 	case mcp.NotificationResourceUpdated:
 		if uri, err := uriOf(notification); err == nil {
-			h.s.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource, URI: uri})
+			h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource, URI: uri})
 		}
 	}
 }
 
 // NotifyCancelled notifies the server of an abandoned call. The handshake must not be cancelled.
 func (h clientHandler) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, cause error) {
-	if !h.s.opening.Load() {
+	if !h.client.opening.Load() {
 		notifyCancelled(from, id, cause)
 	}
 }

@@ -12,8 +12,8 @@
 // legacy session it adds the session's data to each call, asks the questions of the call, and
 // runs the call again with the answers.
 //
-// [Session] is the client's side: [Open] finds out the era of the server, and the methods of
-// a Session are the same in both.
+// [Client] is the client's side: [Open] finds out the era of the server, and the methods of
+// a Client are the same in both.
 //
 // # Files
 //
@@ -26,6 +26,6 @@
 //
 // # Related packages
 //
-// Package forward carries calls of other clients through a Session. Package eratest has the
+// Package forward carries calls of other clients through a Client. Package eratest has the
 // peers for tests.
 package era

@@ -91,23 +91,23 @@ func (r eventResponder) Notify(ctx context.Context, method string, params jsonrp
 
 // Stream makes a call of events/stream and returns when it has ended: nil after the server's
 // result. handle gets the notifications of the stream; it must not block, nor retain them.
-func (s *Session) Stream(ctx context.Context, params jsonrpc.Appender, handle func(notification *jsonrpc.Request)) error {
-	m, ok := s.era.(*modernClient)
+func (c *Client) Stream(ctx context.Context, params jsonrpc.Appender, handle func(notification *jsonrpc.Request)) error {
+	m, ok := c.era.(*modernClient)
 	if !ok {
 		return methodNotFound(mcp.MethodEventsStream)
 	}
-	return s.ExchangeStream(ctx, &modernParams{era: m, params: params}, handle)
+	return c.ExchangeStream(ctx, &modernParams{era: m, params: params}, handle)
 }
 
 // ExchangeStream is Stream with params that have the metadata of the client already.
-func (s *Session) ExchangeStream(ctx context.Context, params jsonrpc.Appender, handle func(notification *jsonrpc.Request)) error {
+func (c *Client) ExchangeStream(ctx context.Context, params jsonrpc.Appender, handle func(notification *jsonrpc.Request)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, forever)
 	defer cancel()
-	listening := &listenParams{Appender: params, session: s, listen: &listen{event: handle, end: end}}
+	listening := &listenParams{Appender: params, client: c, subscription: &clientSubscription{event: handle, end: end}}
 	defer listening.forget()
-	_, err := s.conn.Call(ctx, mcp.MethodEventsStream, listening)
+	_, err := c.conn.Call(ctx, mcp.MethodEventsStream, listening)
 	if errors.Is(err, errEndedByServer) {
 		return nil
 	}
@@ -115,8 +115,8 @@ func (s *Session) ExchangeStream(ctx context.Context, params jsonrpc.Appender, h
 }
 
 // handleEvent passes on a notification of a stream of events.
-func (s *Session) handleEvent(notification *jsonrpc.Request) {
-	if l := s.listener(notification.Member(memberMeta, mcp.MetaSubscriptionID)); l != nil && l.event != nil {
+func (c *Client) handleEvent(notification *jsonrpc.Request) {
+	if l := c.subscription(notification.Member(memberMeta, mcp.MetaSubscriptionID)); l != nil && l.event != nil {
 		l.event(notification)
 	}
 }

@@ -15,27 +15,27 @@ import (
 )
 
 // initialize opens a legacy session. MCP 2025-11-25, basic/lifecycle.
-func (s *Session) initialize(ctx context.Context) error {
-	s.opening.Store(true)
-	defer s.opening.Store(false)
-	found, err := s.handshake(ctx)
+func (c *Client) initialize(ctx context.Context) error {
+	c.opening.Store(true)
+	defer c.opening.Store(false)
+	found, err := c.handshake(ctx)
 	if err != nil {
 		return err
 	}
-	return s.initialized(ctx, found)
+	return c.initialized(ctx, found)
 }
 
 // handshake sends the request that opens a legacy session.
-func (s *Session) handshake(ctx context.Context) (found opened, err error) {
-	resp, err := s.conn.Call(ctx, mcp.MethodInitialize, &mcp.InitializeParams{
-		ProtocolVersion: s.config.Version,
-		Capabilities:    capabilitiesAs(s.config.Version, s.config.Capabilities),
-		ClientInfo:      implementationFor(s.config.Version, s.config.Info),
+func (c *Client) handshake(ctx context.Context) (found opened, err error) {
+	resp, err := c.conn.Call(ctx, mcp.MethodInitialize, &mcp.InitializeParams{
+		ProtocolVersion: c.config.Version,
+		Capabilities:    capabilitiesAs(c.config.Version, c.config.Capabilities),
+		ClientInfo:      implementationFor(c.config.Version, c.config.Info),
 	})
 	if err != nil {
 		return found, fmt.Errorf("initializing: %w", err)
 	}
-	if err := s.config.checkDescription(resp.Result); err != nil {
+	if err := c.config.checkDescription(resp.Result); err != nil {
 		return found, err
 	}
 	var result mcp.InitializeResult
@@ -51,15 +51,15 @@ func (s *Session) handshake(ctx context.Context) (found opened, err error) {
 }
 
 // initialized completes a handshake.
-func (s *Session) initialized(ctx context.Context, found opened) error {
-	s.adopt(found)
-	if err := s.conn.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
+func (c *Client) initialized(ctx context.Context, found opened) error {
+	c.adopt(found)
+	if err := c.conn.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
 		return fmt.Errorf("initializing: %w", err)
 	}
-	if s.config.LogLevel == "" || s.server.Capabilities.Logging == nil {
+	if c.config.LogLevel == "" || c.server.Capabilities.Logging == nil {
 		return nil
 	}
-	_, err := s.conn.Call(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: s.config.LogLevel})
+	_, err := c.conn.Call(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: c.config.LogLevel})
 	if _, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return nil // a server may declare logging and have no levels
 	}
@@ -77,15 +77,15 @@ func newLegacyClient() *legacyClient {
 	return &legacyClient{lock: make(chan struct{}, 1), watched: make(map[string]int)}
 }
 
-func (l *legacyClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error) {
+func (l *legacyClient) do(ctx context.Context, c *Client, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error) {
 	if token != nil {
 		params = &tokenParams{params, token}
 	}
-	return s.call(l.questions.Context(ctx), method, params, opts.Timeout)
+	return c.call(l.questions.Context(ctx), method, params, opts.Timeout)
 }
 
-func (*legacyClient) exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
-	resp, err := s.call(ctx, method, params, timeout)
+func (*legacyClient) exchange(ctx context.Context, c *Client, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
+	resp, err := c.call(ctx, method, params, timeout)
 	return resp, nil, err
 }
 
@@ -108,44 +108,44 @@ func (p *tokenParams) AppendJSON(dst []byte) ([]byte, error) {
 	return appendMeta(dst, start, "", p.token)
 }
 
-func (*legacyClient) ping(ctx context.Context, s *Session) error {
-	_, err := s.call(ctx, mcp.MethodPing, nil, 0)
+func (*legacyClient) ping(ctx context.Context, c *Client) error {
+	_, err := c.call(ctx, mcp.MethodPing, nil, 0)
 	return err
 }
 
-func (*legacyClient) notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error {
-	return s.conn.Notify(ctx, method, params)
+func (*legacyClient) notify(ctx context.Context, c *Client, method string, params jsonrpc.Appender) error {
+	return c.conn.Notify(ctx, method, params)
 }
 
 // handle answers a question of the server.
-func (l *legacyClient) handle(ctx context.Context, s *Session, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
+func (l *legacyClient) handle(ctx context.Context, c *Client, from jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	question := mcp.InputRequest{Method: req.Method, Params: req.Params}
 	switch req.Method {
 	case mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodRootsList:
 	default:
 		return nil, methodNotFound(req.Method)
 	}
-	if err := checkAskable(&mcp.Caller{Capabilities: s.config.Capabilities}, question); err != nil {
+	if err := checkAskable(&mcp.Caller{Capabilities: c.config.Capabilities}, question); err != nil {
 		if req.Method == mcp.MethodRootsList || req.Method == mcp.MethodCreateMessage {
 			return nil, methodNotFound(req.Method)
 		}
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "this client did not declare the capability for this question"}
 	}
 	defer l.questions.Pause()()
-	if s.config.Receiver != nil {
-		result, err := s.config.Receiver.Ask(ctx, from, question)
+	if c.config.Receiver != nil {
+		result, err := c.config.Receiver.Ask(ctx, from, question)
 		return result, questionError(err)
 	}
-	result, err := s.config.Answerer.Answer(ctx, question)
+	result, err := c.config.Answerer.Answer(ctx, question)
 	return result, questionError(err)
 }
 
 // listen subscribes to each resource; changes of lists need no subscription. A session has one
 // subscription for a resource, which ends with its last listener.
-func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, to listener) error {
-	filter = accepted(filter, &s.server.Capabilities)
-	watched, err := l.watch(ctx, s, filter.ResourceSubscriptions)
-	defer l.unwatch(s, watched)
+func (l *legacyClient) listen(ctx context.Context, c *Client, filter mcp.SubscriptionFilter, to listener) error {
+	filter = accepted(filter, &c.server.Capabilities)
+	watched, err := l.watch(ctx, c, filter.ResourceSubscriptions)
+	defer l.unwatch(c, watched)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s.conn.Done():
+	case <-c.conn.Done():
 		return jsonrpc.ErrClosed
 	}
 }
@@ -164,7 +164,7 @@ func (l *legacyClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 // watch subscribes to resources and returns the resources to unwatch. As in the modern era, it leaves out resources
 // that do not exist. It holds the lock until the server has answered: a server may handle requests in any order, and a
 // late unsubscribe must not end a new subscription.
-func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (watched []string, err error) {
+func (l *legacyClient) watch(ctx context.Context, c *Client, uris []string) (watched []string, err error) {
 	if len(uris) == 0 {
 		return nil, nil
 	}
@@ -174,7 +174,7 @@ func (l *legacyClient) watch(ctx context.Context, s *Session, uris []string) (wa
 	defer l.release()
 	for _, uri := range uris {
 		if l.watched[uri] == 0 {
-			_, err := s.call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}, 0)
+			_, err := c.call(ctx, mcp.MethodResourcesSubscribe, &mcp.ResourceParams{URI: uri}, 0)
 			if mcp.IsResourceNotFound(err) {
 				continue
 			}
@@ -199,7 +199,7 @@ const (
 // unwatch runs after the end of the listener's context, so it has a timeout of its own. If the server
 // takes longer to answer, unwatch returns, and the next subscription waits for the answer. Errors are
 // ignored: the client drops notifications without a listener.
-func (l *legacyClient) unwatch(s *Session, uris []string) {
+func (l *legacyClient) unwatch(c *Client, uris []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 	defer cancel()
 	if len(uris) == 0 || l.acquire(ctx) != nil {
@@ -214,11 +214,11 @@ func (l *legacyClient) unwatch(s *Session, uris []string) {
 		for _, uri := range uris {
 			if l.watched[uri]--; l.watched[uri] == 0 {
 				delete(l.watched, uri)
-				_, _ = s.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.ResourceParams{URI: uri})
+				_, _ = c.conn.Call(ctx, mcp.MethodResourcesUnsubscribe, &mcp.ResourceParams{URI: uri})
 			}
 		}
 	}
-	if !s.start(unwatch) {
+	if !c.start(unwatch) {
 		l.release() // the subscriptions end with the session
 		return
 	}
@@ -230,13 +230,13 @@ func (l *legacyClient) unwatch(s *Session, uris []string) {
 
 // start runs a task in the background, which ends with the connection, unless the session is closed.
 // Close waits for it.
-func (s *Session) start(task func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+func (c *Client) start(task func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return false
 	}
-	s.tasks.Go(task)
+	c.tasks.Go(task)
 	return true
 }
 

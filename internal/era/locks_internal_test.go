@@ -144,7 +144,7 @@ func TestEventQueueConcurrently(t *testing.T) {
 // Progress and what a subscription sends reach the call that they belong to.
 func TestSessionConcurrently(t *testing.T) {
 	const n = 200
-	s := &Session{tracked: map[string]func(*jsonrpc.Request){}, listens: map[jsonrpc.ID]*listen{}}
+	s := &Client{tracked: map[string]func(*jsonrpc.Request){}, subscriptions: map[jsonrpc.ID]*clientSubscription{}}
 	got := 0 // no lock: the read loop handles one message at a time
 	token, stop := s.TrackProgress(func(json.RawMessage, *jsonrpc.Request) { got++ })
 	message, err := jsonrpc.Decode([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(token) + `,"progress":1}}`))
@@ -153,10 +153,10 @@ func TestSessionConcurrently(t *testing.T) {
 	}
 	var params [n]*listenParams
 	for i := range params {
-		params[i] = &listenParams{session: s, listen: &listen{}}
+		params[i] = &listenParams{client: s, subscription: &clientSubscription{}}
 		params[i].ReceiveID(jsonrpc.IntID(int64(i)))
 	}
-	kept := params[0].listen
+	kept := params[0].subscription
 	var stops [n]func()
 	for i := range stops {
 		_, stops[i] = s.TrackProgress(func(json.RawMessage, *jsonrpc.Request) {})
@@ -166,7 +166,7 @@ func TestSessionConcurrently(t *testing.T) {
 		func(round int) { stops[round]() },
 		func(int) { s.handleProgress(message.(*jsonrpc.Request)) },
 		func(round int) {
-			(&listenParams{session: s, listen: &listen{}}).ReceiveID(jsonrpc.IntID(int64(n + round)))
+			(&listenParams{client: s, subscription: &clientSubscription{}}).ReceiveID(jsonrpc.IntID(int64(n + round)))
 		},
 		func(round int) {
 			if round > 0 {
@@ -174,13 +174,13 @@ func TestSessionConcurrently(t *testing.T) {
 			}
 		},
 		func(int) {
-			if s.listener([]byte("0")) != kept {
+			if s.subscription([]byte("0")) != kept {
 				t.Error("a subscription is not found")
 			}
 		},
 	)
 	stop()
-	if got != n || len(s.tracked) != n || len(s.listens) != n+1 {
-		t.Errorf("progress was reported %d times; %d calls and %d subscriptions are known, want %d, %d and %d", got, len(s.tracked), len(s.listens), n, n, n+1)
+	if got != n || len(s.tracked) != n || len(s.subscriptions) != n+1 {
+		t.Errorf("progress was reported %d times; %d calls and %d subscriptions are known, want %d, %d and %d", got, len(s.tracked), len(s.subscriptions), n, n, n+1)
 	}
 }

@@ -23,21 +23,21 @@ import (
 const maxStateOnly = 3
 
 // probe asks whether the server is modern. MCP 2026-07-28, basic/versioning.
-func (s *Session) probe(ctx context.Context) (opened, error) {
+func (c *Client) probe(ctx context.Context) (opened, error) {
 	version := mcp.LatestVersion
-	era, err := newModernClient(&s.config, version)
+	era, err := newModernClient(&c.config, version)
 	if err != nil {
 		return opened{}, err
 	}
-	resp, err := era.discover(ctx, s)
+	resp, err := era.discover(ctx, c)
 	if supported := supportedBy(err); slices.Contains(supported, version) {
 		// The server supports the version that it has refused, so it may accept it now.
-		resp, err = era.discover(ctx, s)
+		resp, err = era.discover(ctx, c)
 	}
 	if err != nil {
 		return opened{}, fmt.Errorf("asking for the server's versions: %w", err)
 	}
-	if err := s.config.checkDescription(resp.Result); err != nil {
+	if err := c.config.checkDescription(resp.Result); err != nil {
 		return opened{}, err
 	}
 	var found mcp.DiscoverResult
@@ -119,13 +119,13 @@ func EncodeCapabilities(version mcp.Version, can *mcp.ClientCapabilities) ([]byt
 
 // do makes a call. While its result is a question, do answers the question and makes the call
 // again. MCP 2026-07-28, basic/patterns/mrtr.
-func (m *modernClient) do(ctx context.Context, s *Session, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error) {
+func (m *modernClient) do(ctx context.Context, c *Client, method string, params jsonrpc.Appender, token json.RawMessage, opts CallOptions) (*jsonrpc.Response, error) {
 	if opts.NoTask && m.tasks {
 		m = m.direct
 	}
 	round := &modernParams{era: m, params: params, token: token}
 	for asked := 0; ; asked++ {
-		resp, question, err := m.exchange(ctx, s, method, round, opts.Timeout)
+		resp, question, err := m.exchange(ctx, c, method, round, opts.Timeout)
 		switch {
 		case err != nil:
 			return nil, afterRounds(asked, err)
@@ -135,11 +135,11 @@ func (m *modernClient) do(ctx context.Context, s *Session, method string, params
 			return resp, nil
 		case !MayAsk(method):
 			return nil, errors.New("the server asked a question, which it may not for this method")
-		case asked == s.config.MaxRounds:
-			return nil, RoundsError(s.config.MaxRounds)
+		case asked == c.config.MaxRounds:
+			return nil, RoundsError(c.config.MaxRounds)
 		}
 		round.state = question.RequestState
-		if round.responses, err = s.AnswerAll(ctx, question.InputRequests); err != nil {
+		if round.responses, err = c.AnswerAll(ctx, question.InputRequests); err != nil {
 			return nil, err
 		}
 	}
@@ -147,10 +147,10 @@ func (m *modernClient) do(ctx context.Context, s *Session, method string, params
 
 // exchange sends a request, and sends it again while the server answers with a state and no
 // question. MCP 2026-07-28, basic/patterns/mrtr.
-func (*modernClient) exchange(ctx context.Context, s *Session, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
+func (*modernClient) exchange(ctx context.Context, c *Client, method string, params RoundParams, timeout time.Duration) (*jsonrpc.Response, *mcp.InputRequiredResult, error) {
 	var pause backoff.Backoff
 	for again := range maxStateOnly + 1 {
-		resp, err := s.call(ctx, method, params, timeout)
+		resp, err := c.call(ctx, method, params, timeout)
 		if err != nil {
 			return nil, nil, afterRounds(again, err)
 		}
@@ -196,7 +196,7 @@ func afterRounds(asked int, err error) error {
 }
 
 // AnswerAll answers the questions of a round concurrently and encodes the answers.
-func (s *Session) AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
+func (c *Client) AnswerAll(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -205,11 +205,11 @@ func (s *Session) AnswerAll(ctx context.Context, questions map[string]mcp.InputR
 	group, ctx := errgroup.WithContext(ctx)
 	for i, key := range keys {
 		question := questions[key]
-		if err := checkAskable(&mcp.Caller{Capabilities: s.config.Capabilities}, question); err != nil {
+		if err := checkAskable(&mcp.Caller{Capabilities: c.config.Capabilities}, question); err != nil {
 			return nil, fmt.Errorf("the server asked %q: %v", key, err) // not wrapped: it is not an answer of the server
 		}
 		group.Go(func() (err error) {
-			answers[i], err = s.config.Answerer.Answer(ctx, question)
+			answers[i], err = c.config.Answerer.Answer(ctx, question)
 			return err
 		})
 	}
@@ -231,25 +231,25 @@ func (s *Session) AnswerAll(ctx context.Context, questions map[string]mcp.InputR
 }
 
 // ping requests the description, which every server has: the modern era has no ping.
-func (m *modernClient) ping(ctx context.Context, s *Session) error {
-	_, err := m.discover(ctx, s)
+func (m *modernClient) ping(ctx context.Context, c *Client) error {
+	_, err := m.discover(ctx, c)
 	return err
 }
 
-func (m *modernClient) discover(ctx context.Context, s *Session) (*jsonrpc.Response, error) {
-	return s.call(ctx, mcp.MethodDiscover, &modernParams{era: m}, 0)
+func (m *modernClient) discover(ctx context.Context, c *Client) (*jsonrpc.Response, error) {
+	return c.call(ctx, mcp.MethodDiscover, &modernParams{era: m}, 0)
 }
 
 // notify adds the metadata, as for requests.
-func (m *modernClient) notify(ctx context.Context, s *Session, method string, params jsonrpc.Appender) error {
+func (m *modernClient) notify(ctx context.Context, c *Client, method string, params jsonrpc.Appender) error {
 	if method == mcp.NotificationRootsListChanged {
 		return nil
 	}
-	return s.conn.Notify(ctx, method, &modernParams{era: m, params: params})
+	return c.conn.Notify(ctx, method, &modernParams{era: m, params: params})
 }
 
 // handle refuses all requests: a modern server sends none.
-func (*modernClient) handle(_ context.Context, _ *Session, _ jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
+func (*modernClient) handle(_ context.Context, _ *Client, _ jsonrpc.Peer, req *jsonrpc.Request) (mcp.Result, error) {
 	return nil, methodNotFound(req.Method)
 }
 
@@ -296,8 +296,8 @@ const forever = 10 * 365 * 24 * time.Hour
 
 var errEndedByServer = errors.New("the server has ended the subscription")
 
-// A listen is one open subscription of a modern session.
-type listen struct {
+// A clientSubscription is an open subscription of a modern client.
+type clientSubscription struct {
 	listener
 	event func(notification *jsonrpc.Request) // of a stream of events
 	end   context.CancelCauseFunc
@@ -305,17 +305,17 @@ type listen struct {
 
 // listen makes a call, which ends with the subscription. MCP 2026-07-28,
 // basic/patterns/subscriptions.
-func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.SubscriptionFilter, to listener) error {
+func (m *modernClient) listen(ctx context.Context, c *Client, filter mcp.SubscriptionFilter, to listener) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, forever)
 	defer cancel()
 	params := &listenParams{
 		Appender: &modernParams{era: m, params: &mcp.SubscriptionsListenParams{Notifications: filter}},
-		session:  s, listen: &listen{listener: to, end: end},
+		client:   c, subscription: &clientSubscription{listener: to, end: end},
 	}
 	defer params.forget()
-	_, err := s.conn.Call(ctx, mcp.MethodSubscriptionsListen, params)
+	_, err := c.conn.Call(ctx, mcp.MethodSubscriptionsListen, params)
 	if errors.Is(err, errEndedByServer) {
 		return nil
 	}
@@ -325,28 +325,28 @@ func (m *modernClient) listen(ctx context.Context, s *Session, filter mcp.Subscr
 // listenParams get the id of their request, which identifies the subscription.
 type listenParams struct {
 	jsonrpc.Appender
-	session *Session
-	listen  *listen
-	id      jsonrpc.ID
+	client       *Client
+	subscription *clientSubscription
+	id           jsonrpc.ID
 }
 
 // ReceiveID registers the subscription.
 func (p *listenParams) ReceiveID(id jsonrpc.ID) {
 	p.id = id
-	p.session.mu.Lock()
-	defer p.session.mu.Unlock()
-	p.session.listens[id] = p.listen
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	p.client.subscriptions[id] = p.subscription
 }
 
 func (p *listenParams) forget() {
-	p.session.mu.Lock()
-	defer p.session.mu.Unlock()
-	delete(p.session.listens, p.id)
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	delete(p.client.subscriptions, p.id)
 }
 
 // handleAcknowledged passes on the filter that the server has accepted.
-func (s *Session) handleAcknowledged(notification *jsonrpc.Request) {
-	l := s.listener(notification.Member("_meta", mcp.MetaSubscriptionID))
+func (c *Client) handleAcknowledged(notification *jsonrpc.Request) {
+	l := c.subscription(notification.Member("_meta", mcp.MetaSubscriptionID))
 	if l == nil || l.ready == nil {
 		return
 	}
@@ -358,32 +358,32 @@ func (s *Session) handleAcknowledged(notification *jsonrpc.Request) {
 
 // handleTask passes on the state of a task, or reports the change if the subscription does not read
 // states.
-func (s *Session) handleTask(notification *jsonrpc.Request) {
-	l := s.listener(notification.Member("_meta", mcp.MetaSubscriptionID))
+func (c *Client) handleTask(notification *jsonrpc.Request) {
+	l := c.subscription(notification.Member("_meta", mcp.MetaSubscriptionID))
 	switch {
 	case l == nil:
 	case l.task != nil:
 		l.task(notification.Params)
 	default:
 		if id := notification.Member("taskId"); jsonscan.KindOf(id) == jsonscan.String && len(id) <= maxTaskID {
-			s.config.Answerer.Changed(mcp.Change{TaskID: jsonscan.Unquote(id)})
+			c.config.Answerer.Changed(mcp.Change{TaskID: jsonscan.Unquote(id)})
 		}
 	}
 }
 
 // handleCancelled ends a subscription. A server cancels nothing else.
-func (s *Session) handleCancelled(notification *jsonrpc.Request) {
-	if l := s.listener(notification.Member("requestId")); l != nil {
+func (c *Client) handleCancelled(notification *jsonrpc.Request) {
+	if l := c.subscription(notification.Member("requestId")); l != nil {
 		l.end(errEndedByServer)
 	}
 }
 
-func (s *Session) listener(id []byte) *listen {
+func (c *Client) subscription(id []byte) *clientSubscription {
 	known, err := jsonrpc.ParseID(id)
 	if err != nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listens[known]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.subscriptions[known]
 }

@@ -337,16 +337,16 @@ func (b *binding) listen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 	return b.endListen(s, req, caller, reply)
 }
 
-// A subscription is an open subscription. A separate function opens it, so that the goroutine
+// A serverSubscription is an open subscription of a modern session. A separate function opens it, so that the goroutine
 // waits with a small stack: there may be thousands of subscriptions.
-type subscription struct {
+type serverSubscription struct {
 	tag     mcp.Meta
 	changes *changeQueue
 	notify  func(mcp.Change) error
 	stop    func()
 }
 
-func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) (*subscription, error) {
+func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) (*serverSubscription, error) {
 	open := b.listens.Add(1)
 	if len(req.Params) > MaxListenParams {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the params of %s may have at most %d bytes, not %d", req.Method, MaxListenParams, len(req.Params))}
@@ -369,7 +369,7 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 		return nil, err
 	}
 	filter := accepted(want, &description.Capabilities)
-	s := &subscription{tag: subscriptionTag(req.ID), changes: newChangeQueue()}
+	s := &serverSubscription{tag: subscriptionTag(req.ID), changes: newChangeQueue()}
 	s.notify = func(change mcp.Change) error {
 		if change.TaskID != "" {
 			return b.server.notifyTask(ctx, from, caller, change.TaskID, s.tag)
@@ -387,7 +387,7 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	return s, nil
 }
 
-func (b *binding) endListen(s *subscription, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
+func (b *binding) endListen(s *serverSubscription, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
 	return b.server.writeModern(req.Method, caller.Version, mcp.Raw(`{"_meta":`+string(s.tag)+`}`), reply)
 }
 

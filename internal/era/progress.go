@@ -111,9 +111,9 @@ func number(raw json.RawMessage) (float64, bool) {
 
 // doTracked makes the call on a second goroutine and runs the callback on this one. It returns
 // after both.
-func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.Appender, opts CallOptions) (*jsonrpc.Response, error) {
+func (c *Client) doTracked(ctx context.Context, method string, params jsonrpc.Appender, opts CallOptions) (*jsonrpc.Response, error) {
 	q := &progressQueue{ready: make(chan struct{}, 1)}
-	token, stop := s.TrackProgress(q.receive)
+	token, stop := c.TrackProgress(q.receive)
 	defer stop()
 
 	type outcome struct {
@@ -122,7 +122,7 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		resp, err := s.era.do(q.Context(ctx), s, method, params, token, opts)
+		resp, err := c.era.do(q.Context(ctx), c, method, params, token, opts)
 		done <- outcome{resp, err}
 	}()
 	var taken []*mcp.ProgressParams
@@ -146,24 +146,24 @@ func (s *Session) doTracked(ctx context.Context, method string, params jsonrpc.A
 // TrackProgress returns a progress token that no other call of the session has. handle is
 // called for the progress notifications with that token until stop is called. It runs on the
 // read loop, so it must neither block nor retain the notification.
-func (s *Session) TrackProgress(handle func(token json.RawMessage, progress *jsonrpc.Request)) (token json.RawMessage, stop func()) {
-	key := strconv.FormatInt(s.tokens.Add(1), 10)
+func (c *Client) TrackProgress(handle func(token json.RawMessage, progress *jsonrpc.Request)) (token json.RawMessage, stop func()) {
+	key := strconv.FormatInt(c.tokens.Add(1), 10)
 	token = json.RawMessage(key)
-	s.mu.Lock()
-	s.tracked[key] = func(progress *jsonrpc.Request) { handle(token, progress) }
-	s.mu.Unlock()
+	c.mu.Lock()
+	c.tracked[key] = func(progress *jsonrpc.Request) { handle(token, progress) }
+	c.mu.Unlock()
 	return token, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.tracked, key)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.tracked, key)
 	}
 }
 
 // handleProgress passes progress to the call that it belongs to, if there is one.
-func (s *Session) handleProgress(notification *jsonrpc.Request) {
-	s.mu.Lock()
-	handle := s.tracked[string(notification.Member(mcp.MetaProgressToken))]
-	s.mu.Unlock()
+func (c *Client) handleProgress(notification *jsonrpc.Request) {
+	c.mu.Lock()
+	handle := c.tracked[string(notification.Member(mcp.MetaProgressToken))]
+	c.mu.Unlock()
 	if handle != nil {
 		handle(notification)
 	}

@@ -25,16 +25,16 @@ var ErrTaskState = errors.New("the state of the task is not valid")
 // WatchTask subscribes to the states of a task until ctx ends. It returns nil if the server ends the
 // subscription. ready is called when the server has accepted the subscription, or has left out the task,
 // and changed with each state. Both run on the read loop, and must not block.
-func (s *Session) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
-	return s.era.listen(ctx, s, mcp.SubscriptionFilter{TaskIDs: []string{id}}, listener{
+func (c *Client) WatchTask(ctx context.Context, id string, ready func(accepted bool), changed func(state json.RawMessage)) error {
+	return c.era.listen(ctx, c, mcp.SubscriptionFilter{TaskIDs: []string{id}}, listener{
 		ready: func(accepted mcp.SubscriptionFilter) { ready(slices.Contains(accepted.TaskIDs, id)) },
 		task:  changed,
 	})
 }
 
 // IsTask reports whether a call that the client has made continues as a task.
-func (s *Session) IsTask(method string, resp *jsonrpc.Response) bool {
-	return s.version.Modern() && IsTask(method, resp.Member("resultType"))
+func (c *Client) IsTask(method string, resp *jsonrpc.Response) bool {
+	return c.version.Modern() && IsTask(method, resp.Member("resultType"))
 }
 
 // A TaskWait waits for the outcome of one task, which this process or another server keeps. Wait must be called at most
@@ -46,12 +46,12 @@ type TaskWait struct {
 	// MayRetry reports whether a request that failed with err can succeed later. attempts is how often it was made.
 	// Default: a server that is busy or has an internal error is asked maxTaskAttempts times.
 	MayRetry func(err error, attempts int) bool
-	// Watch subscribes to the states of the task, as [Session.WatchTask] does. A state that is nil makes Wait ask for
+	// Watch subscribes to the states of the task, as [Client.WatchTask] does. A state that is nil makes Wait ask for
 	// the state. Default: Wait only asks.
 	Watch func(ctx context.Context, ready func(accepted bool), changed func(state json.RawMessage)) error
 	// Local says that this process keeps the task, so that Wait subscribes immediately.
 	Local bool
-	// Answer returns the answers to questions as an object, as [Session.AnswerAll] does. If it returns answers and an
+	// Answer returns the answers to questions as an object, as [Client.AnswerAll] does. If it returns answers and an
 	// error, Wait sends the answers, also if ctx has ended, and returns the error. Default: Wait leaves the questions to
 	// others.
 	Answer func(ctx context.Context, questions map[string]mcp.InputRequest) (json.RawMessage, error)

@@ -25,7 +25,7 @@ import (
 type forwardedCall struct {
 	notifications
 	activity  deadline.Activity // the timeout counts from the last progress
-	session   *Session
+	client    *Client
 	params    params
 	principal string
 	label     string             // names the server in its questions
@@ -63,38 +63,38 @@ type question struct {
 
 // begin returns a new call with the current run attached to it. last is nil in the first round.
 // If the server can ask by requests, begin starts a goroutine that sends the request.
-func (s *Session) begin(ctx context.Context, call *mcp.Call, opts *Options, last *round) (*forwardedCall, error) {
-	params, err := s.paramsOf(call, opts, last)
+func (c *Client) begin(ctx context.Context, call *mcp.Call, opts *Options, last *round) (*forwardedCall, error) {
+	params, err := c.paramsOf(call, opts, last)
 	if err != nil && last == nil {
 		return nil, notSent(call, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c := &forwardedCall{session: s, params: params, principal: call.Caller.Principal, label: opts.ServerLabel}
-	c.attach(ctx, call)
-	if !s.Version().Modern() {
-		s.setLevel(ctx, call.Caller.LogLevel)
+	forwarded := &forwardedCall{client: c, params: params, principal: call.Caller.Principal, label: opts.ServerLabel}
+	forwarded.attach(ctx, call)
+	if !c.Version().Modern() {
+		c.setLevel(ctx, call.Caller.LogLevel)
 		if canBeAsked(call) {
-			c.asks, c.ended = make(chan *question), make(chan struct{})
+			forwarded.asks, forwarded.ended = make(chan *question), make(chan struct{})
 		}
 	}
 	if ctx.Err() != nil {
 		return nil, notSent(call, context.Cause(ctx))
 	}
 	if call.Member(memberMeta, mcp.MetaProgressToken) != nil {
-		c.params.token, c.untrack = s.TrackProgress(func(_ json.RawMessage, progress *jsonrpc.Request) {
-			c.activity.Renew()
-			c.add(progress)
+		forwarded.params.token, forwarded.untrack = c.TrackProgress(func(_ json.RawMessage, progress *jsonrpc.Request) {
+			forwarded.activity.Renew()
+			forwarded.add(progress)
 		})
 	}
-	c.setContext(ctx, opts.Timeout)
-	s.inFlight.add(c)
-	if c.asks != nil && !s.inFlight.start(c.request) {
-		c.end()
+	forwarded.setContext(ctx, opts.Timeout)
+	c.inFlight.add(forwarded)
+	if forwarded.asks != nil && !c.inFlight.start(forwarded.request) {
+		forwarded.end()
 		return nil, notSent(call, jsonrpc.ErrClosed)
 	}
-	return c, nil
+	return forwarded, nil
 }
 
 func canBeAsked(call *mcp.Call) bool {
@@ -125,10 +125,10 @@ func (c *forwardedCall) setContext(ctx context.Context, timeout time.Duration) {
 		c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(c.ctx))
 		switch {
 		case timeout > 0:
-		case deadline.Has(ctx), c.session.callTimeout < 0:
+		case deadline.Has(ctx), c.client.callTimeout < 0:
 			timeout = maxOpen
 		default:
-			timeout = cmp.Or(c.session.callTimeout, defaultTimeout)
+			timeout = cmp.Or(c.client.callTimeout, defaultTimeout)
 		}
 	}
 	if timeout > 0 {
@@ -144,7 +144,7 @@ func (c *forwardedCall) request() {
 
 // exchange sends the request and sets the outcome. A task of 2025-11-25 is awaited.
 func (c *forwardedCall) exchange() {
-	c.response, c.question, c.err = c.session.Exchange(c.ctx, c.params.call.Method(), &c.params)
+	c.response, c.question, c.err = c.client.Exchange(c.ctx, c.params.call.Method(), &c.params)
 	if c.err == nil && c.params.asTask {
 		c.response, c.err = c.awaitTask(c.response)
 	}
@@ -152,7 +152,7 @@ func (c *forwardedCall) exchange() {
 
 // end releases the resources of the call.
 func (c *forwardedCall) end() {
-	c.session.inFlight.remove(c)
+	c.client.inFlight.remove(c)
 	if c.untrack != nil {
 		c.untrack()
 	}
@@ -272,13 +272,13 @@ type params struct {
 }
 
 // paramsOf returns the parameters of a round. last is nil in the first round.
-func (s *Session) paramsOf(call *mcp.Call, opts *Options, last *round) (p params, err error) {
+func (c *Client) paramsOf(call *mcp.Call, opts *Options, last *round) (p params, err error) {
 	p.call, p.name = call, opts.Name
-	if !s.Version().Modern() {
-		p.asTask = opts.AsTask && s.Version() == mcp.Version20251125 && call.Method() == mcp.MethodToolsCall
+	if !c.Version().Modern() {
+		p.asTask = opts.AsTask && c.Version() == mcp.Version20251125 && call.Method() == mcp.MethodToolsCall
 		return p, nil
 	}
-	if p.meta, err = s.metaFor(call.Caller); err != nil {
+	if p.meta, err = c.metaFor(call.Caller); err != nil {
 		return p, err
 	}
 	if last == nil {

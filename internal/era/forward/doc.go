@@ -1,6 +1,6 @@
 // Package forward carries calls of other clients through a client session.
 //
-// A proxy receives a call and passes it on to another server with [Session.Forward]. The
+// A proxy receives a call and passes it on to another server with [Client.Forward]. The
 // parameters and the result are not decoded; their bytes stay as received.
 //
 //  1. Forward refuses ambiguous members, and replaces the hop-by-hop members of the params

@@ -31,10 +31,9 @@ type Options struct {
 	AsTask bool
 }
 
-// A Session is a client session that also carries calls of other clients. Its methods may be
-// called concurrently.
-type Session struct {
-	*era.Session
+// A Client is an [era.Client] that also carries calls of other clients. Its methods may be called concurrently.
+type Client struct {
+	*era.Client
 	info         mcp.Implementation
 	capabilities mcp.ClientCapabilities
 	suspended    *SuspendedCalls
@@ -65,27 +64,27 @@ type callerMeta struct {
 // Open opens a session. A dedicated session carries only calls of clients with
 // config.Capabilities, and these clients get the questions of a legacy server. Otherwise
 // config.Answerer gets them.
-func Open(ctx context.Context, dialer transport.Dialer, config era.Config, dedicated bool, suspended *SuspendedCalls) (*Session, error) {
-	s := &Session{
+func Open(ctx context.Context, dialer transport.Dialer, config era.Config, dedicated bool, suspended *SuspendedCalls) (*Client, error) {
+	c := &Client{
 		info: config.Info, capabilities: config.Capabilities, suspended: suspended, callTimeout: config.CallTimeout,
 		limits: questionLimits{rounds: cmp.Or(config.MaxRounds, era.MaxRounds), perMinute: config.QuestionsPerMinute, burst: config.QuestionBurst, bytes: config.QuestionBytes},
 	}
-	s.level.lock = make(chan struct{}, 1)
-	s.level.set(config.LogLevel) // by the handshake
+	c.level.lock = make(chan struct{}, 1)
+	c.level.set(config.LogLevel) // by the handshake
 	if !dedicated {
-		s.inFlight.answerer = config.Answerer
+		c.inFlight.answerer = config.Answerer
 	}
-	config.Receiver = &s.inFlight
+	config.Receiver = &c.inFlight
 	var err error
-	s.Session, err = era.Open(ctx, dialer, config)
-	return s, err
+	c.Client, err = era.Open(ctx, dialer, config)
+	return c, err
 }
 
 // Close ends the connection, and waits for the calls in flight.
-func (s *Session) Close() error {
-	s.inFlight.close()
-	err := s.Session.Close()
-	s.inFlight.running.Wait()
+func (c *Client) Close() error {
+	c.inFlight.close()
+	err := c.Client.Close()
+	c.inFlight.running.Wait()
 	return err
 }
 
@@ -93,7 +92,7 @@ func (s *Session) Close() error {
 // error is an *mcp.InputRequired, and the next run of the call continues with the answers. Any
 // other error that is neither a *jsonrpc.Error nor a *jsonrpc.CallError means that the server's
 // result is invalid; the call may have been executed.
-func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *Options) (mcp.Result, error) {
+func (c *Client) Forward(ctx context.Context, call *mcp.Call, opts *Options) (mcp.Result, error) {
 	if err := refuseVariants(call); err != nil {
 		return nil, err
 	}
@@ -101,65 +100,65 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *Options) (m
 		opts = &Options{}
 	}
 	if call.Method() == mcp.MethodEventsStream {
-		return s.forwardStream(ctx, call, opts)
+		return c.forwardStream(ctx, call, opts)
 	}
 	round, err := loadRound(call, opts)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.suspended.take(call, opts, round)
+	forwarded, err := c.suspended.take(call, opts, round)
 	switch {
 	case err != nil:
 		return nil, err
-	case c != nil:
-		c.attach(ctx, call)
+	case forwarded != nil:
+		forwarded.attach(ctx, call)
 	default:
-		if c, err = s.begin(ctx, call, opts, round); err != nil {
+		if forwarded, err = c.begin(ctx, call, opts, round); err != nil {
 			return nil, err
 		}
 	}
-	if c.asks == nil {
-		defer c.end()
-		c.exchange()
+	if forwarded.asks == nil {
+		defer forwarded.end()
+		forwarded.exchange()
 	}
-	question, err := c.wait(ctx, call)
+	question, err := forwarded.wait(ctx, call)
 	switch {
 	case question != nil: // from a legacy server
-		return nil, s.suspended.put(c, call, opts, question)
+		return nil, c.suspended.put(forwarded, call, opts, question)
 	case err != nil:
 		return nil, err
-	case c.question != nil:
-		return nil, s.ask(call, opts, round, c.question)
+	case forwarded.question != nil:
+		return nil, c.ask(call, opts, round, forwarded.question)
 	}
-	return s.resultOf(call, opts, c.response)
+	return c.resultOf(call, opts, forwarded.response)
 }
 
 // metaFor returns the members of _meta that describe the caller, "" in a legacy session.
-func (s *Session) metaFor(caller *mcp.Caller) (string, error) {
-	if !s.Version().Modern() {
+func (c *Client) metaFor(caller *mcp.Caller) (string, error) {
+	if !c.Version().Modern() {
 		return "", nil
 	}
-	if known := s.meta.Load(); known != nil && known.caller == caller {
+	if known := c.meta.Load(); known != nil && known.caller == caller {
 		return known.members, nil
 	}
-	members, err := era.RequestMeta(s.Version(), &s.info, &caller.Capabilities, caller.LogLevel)
+	members, err := era.RequestMeta(c.Version(), &c.info, &caller.Capabilities, caller.LogLevel)
 	if err == nil {
-		s.meta.Store(&callerMeta{caller, members})
+		c.meta.Store(&callerMeta{caller, members})
 	}
 	return members, err
 }
 
 // CanForward reports whether the session can carry calls of clients with these capabilities. A
 // legacy session cannot if it has declared other capabilities in its handshake.
-func (s *Session) CanForward(can *mcp.ClientCapabilities) bool {
-	if s.Version().Modern() {
+func (c *Client) CanForward(can *mcp.ClientCapabilities) bool {
+	if c.Version().Modern() {
 		return true
 	}
-	declared, err := era.EncodeCapabilities(s.Version(), &s.capabilities)
+	declared, err := era.EncodeCapabilities(c.Version(), &c.capabilities)
 	if err != nil {
 		return false
 	}
-	wanted, err := era.EncodeCapabilities(s.Version(), can)
+	wanted, err := era.EncodeCapabilities(c.Version(), can)
 	return err == nil && bytes.Equal(declared, wanted)
 }
 
@@ -187,9 +186,9 @@ func (l *logLevel) exceeds(level mcp.LoggingLevel) bool {
 
 // setLevel raises the verbosity of a legacy server to the caller's level. Errors are ignored,
 // since the call does not depend on log messages.
-func (s *Session) setLevel(ctx context.Context, level mcp.LoggingLevel) {
-	l := &s.level
-	if s.Server().Capabilities.Logging == nil || !l.exceeds(level) {
+func (c *Client) setLevel(ctx context.Context, level mcp.LoggingLevel) {
+	l := &c.level
+	if c.Server().Capabilities.Logging == nil || !l.exceeds(level) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
@@ -204,7 +203,7 @@ func (s *Session) setLevel(ctx context.Context, level mcp.LoggingLevel) {
 	if !l.exceeds(level) {
 		return
 	}
-	_, err := s.Do(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: level}, era.CallOptions{})
+	_, err := c.Do(ctx, mcp.MethodSetLevel, &mcp.SetLevelParams{Level: level}, era.CallOptions{})
 	if failed, ok := errors.AsType[*jsonrpc.CallError](err); !ok || failed.Delivery != jsonrpc.NotSent {
 		l.set(level)
 	}
@@ -213,8 +212,8 @@ func (s *Session) setLevel(ctx context.Context, level mcp.LoggingLevel) {
 // forwardStream forwards a call of events/stream. It relays the notifications of the stream, in
 // order and unchanged except for what belongs to one hop. If the caller reads too slowly, the stream
 // ends, and the caller continues it at its last position.
-func (s *Session) forwardStream(ctx context.Context, call *mcp.Call, opts *Options) (mcp.Result, error) {
-	params, err := s.paramsOf(call, opts, nil)
+func (c *Client) forwardStream(ctx context.Context, call *mcp.Call, opts *Options) (mcp.Result, error) {
+	params, err := c.paramsOf(call, opts, nil)
 	if err != nil {
 		return nil, notSent(call, err)
 	}
@@ -223,7 +222,7 @@ func (s *Session) forwardStream(ctx context.Context, call *mcp.Call, opts *Optio
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { queue.End(s.ExchangeStream(streaming, &params, queue.Add)) })
+	running.Go(func() { queue.End(c.ExchangeStream(streaming, &params, queue.Add)) })
 	for {
 		waiting, ended, err := queue.Take()
 		for _, n := range waiting {

@@ -136,7 +136,7 @@ func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.Input
 // ask passes a question to the current or the next run, and waits for the answer while the
 // request to the server is open.
 func (c *forwardedCall) ask(ctx context.Context, request mcp.InputRequest) (mcp.Result, error) {
-	if err := c.session.limits.checkSize(request); err != nil {
+	if err := c.client.limits.checkSize(request); err != nil {
 		return nil, err
 	}
 	if err := c.countQuestion(); err != nil {
@@ -164,11 +164,11 @@ func (c *forwardedCall) ask(ctx context.Context, request mcp.InputRequest) (mcp.
 
 // countQuestion returns a *mcp.LimitError if the server asks too often.
 func (c *forwardedCall) countQuestion() error {
-	limits := c.session.limits
+	limits := c.client.limits
 	if most := limits.rounds; c.questions.Add(1) > int64(most) {
 		return era.RoundsError(most)
 	}
-	return c.session.suspended.countQuestions(c.label, c.principal, 1, limits)
+	return c.client.suspended.countQuestions(c.label, c.principal, 1, limits)
 }
 
 // notifications relays notifications of the server to the caller of one call. It sends them in

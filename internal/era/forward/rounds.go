@@ -72,20 +72,20 @@ func (r *round) responses(call *mcp.Call) (json.RawMessage, error) {
 
 // ask returns the error that asks the caller the questions of a modern server. last is nil in the
 // first round. The error is a *mcp.LimitError if the server asks too often.
-func (s *Session) ask(call *mcp.Call, opts *Options, last *round, result *mcp.InputRequiredResult) error {
+func (c *Client) ask(call *mcp.Call, opts *Options, last *round, result *mcp.InputRequiredResult) error {
 	r := &round{State: result.RequestState, Asked: make(map[string]string, len(result.InputRequests)), Count: 1}
 	if last != nil {
 		r.Count += last.Count
 	}
-	if r.Count > s.limits.rounds {
-		return era.RoundsError(s.limits.rounds)
+	if r.Count > c.limits.rounds {
+		return era.RoundsError(c.limits.rounds)
 	}
-	if err := s.suspended.countQuestions(opts.ServerLabel, call.Caller.Principal, len(result.InputRequests), s.limits); err != nil {
+	if err := c.suspended.countQuestions(opts.ServerLabel, call.Caller.Principal, len(result.InputRequests), c.limits); err != nil {
 		return err
 	}
 	questions := &mcp.InputRequired{Requests: make(map[string]mcp.InputRequest, len(result.InputRequests))}
 	for _, serverKey := range slices.Sorted(maps.Keys(result.InputRequests)) {
-		if err := s.limits.checkSize(result.InputRequests[serverKey]); err != nil {
+		if err := c.limits.checkSize(result.InputRequests[serverKey]); err != nil {
 			return err
 		}
 		question, err := withServerName(result.InputRequests[serverKey], opts.ServerLabel)

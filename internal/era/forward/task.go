@@ -16,22 +16,22 @@ import (
 
 // resultOf returns the result of a call: a *mcp.Task if the server continues the call as a task, and
 // otherwise the bytes of the server. The questions of a task get the label of the server.
-func (s *Session) resultOf(call *mcp.Call, opts *Options, resp *jsonrpc.Response) (mcp.Result, error) {
+func (c *Client) resultOf(call *mcp.Call, opts *Options, resp *jsonrpc.Response) (mcp.Result, error) {
 	switch call.Method() {
 	case mcp.MethodToolsCall:
 		if era.IsTask(call.Method(), resp.Member("resultType")) {
-			return s.taskOf(call, resp)
+			return c.taskOf(call, resp)
 		}
 	case mcp.MethodTasksGet:
 		if questions := resp.Member("inputRequests"); questions != nil {
-			return s.labelTask(call, opts, resp.Result, questions)
+			return c.labelTask(call, opts, resp.Result, questions)
 		}
 	}
 	return mcp.Raw(resp.Result), nil
 }
 
 // taskOf decodes the task that a server has made of a call.
-func (s *Session) taskOf(call *mcp.Call, resp *jsonrpc.Response) (mcp.Result, error) {
+func (c *Client) taskOf(call *mcp.Call, resp *jsonrpc.Response) (mcp.Result, error) {
 	task := new(mcp.Task)
 	err := task.UnmarshalJSON(resp.Result)
 	switch {
@@ -89,7 +89,7 @@ func workingTask(id string, member func(path ...string) json.RawMessage) *mcp.Ta
 // extension. When the task does not work any more, requestTask requests the result; during that request, the server asks
 // its questions.
 func (c *forwardedCall) requestTask(ctx context.Context, method string, params mcp.Raw) (json.RawMessage, error) {
-	resp, err := c.session.Do(ctx, method, params, era.CallOptions{})
+	resp, err := c.client.Do(ctx, method, params, era.CallOptions{})
 	if err != nil || method != mcp.MethodTasksGet {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (c *forwardedCall) requestTask(ctx context.Context, method string, params m
 		return state.AppendJSON(nil)
 	}
 	state := mcp.Task{TaskID: id, Status: mcp.TaskCompleted}
-	result, err := c.session.Do(ctx, mcp.MethodTasksResult, params, era.CallOptions{})
+	result, err := c.client.Do(ctx, mcp.MethodTasksResult, params, era.CallOptions{})
 	_, lost := errors.AsType[*jsonrpc.CallError](err)
 	failure, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
@@ -140,7 +140,7 @@ func withoutTask(resp *jsonrpc.Response) (*jsonrpc.Response, error) {
 
 // labelTask returns the state of a task in which the questions have the label of the server. The keys stay
 // unchanged. The error is a *mcp.LimitError if the server asks too much.
-func (s *Session) labelTask(call *mcp.Call, opts *Options, result, raw json.RawMessage) (mcp.Result, error) {
+func (c *Client) labelTask(call *mcp.Call, opts *Options, result, raw json.RawMessage) (mcp.Result, error) {
 	questions, err := jsonscan.ReadObject(raw)
 	if jsonscan.KindOf(raw) != jsonscan.Object || err != nil {
 		return nil, invalidResult(call, fmt.Errorf("inputRequests of a task: %v", err))
@@ -153,10 +153,10 @@ func (s *Session) labelTask(call *mcp.Call, opts *Options, result, raw json.RawM
 		if err := json.Unmarshal(m.Value, &question); err != nil {
 			return nil, invalidResult(call, fmt.Errorf("the server's question %s: %w", jsonscan.Quote(m.Name()), err))
 		}
-		if err := s.limits.checkSize(question); err != nil {
+		if err := c.limits.checkSize(question); err != nil {
 			return nil, invalidResult(call, err)
 		}
-		if s.suspended.seen.isNew(taskQuestion{opts.ServerLabel, call.Caller.Principal, id, m.Name()}) {
+		if c.suspended.seen.isNew(taskQuestion{opts.ServerLabel, call.Caller.Principal, id, m.Name()}) {
 			asked++
 		}
 		labelled, err := withServerName(question, opts.ServerLabel)
@@ -173,7 +173,7 @@ func (s *Session) labelTask(call *mcp.Call, opts *Options, result, raw json.RawM
 		all = append(append(append(all, m.Key...), ':'), changed...)
 	}
 	if asked > 0 {
-		if err := s.suspended.countQuestions(opts.ServerLabel, call.Caller.Principal, asked, s.limits); err != nil {
+		if err := c.suspended.countQuestions(opts.ServerLabel, call.Caller.Principal, asked, c.limits); err != nil {
 			return nil, invalidResult(call, err)
 		}
 	}
