@@ -11,20 +11,20 @@ import (
 type glob struct {
 	pattern string
 	literal string // the prefix of every match
-	rest    []step // the steps after the prefix
+	rest    []part // the parts after the prefix
 }
 
-// A step is one part of a pattern.
-type step struct {
-	kind stepKind
-	run  []byte
-	set  *set
+// A part is one part of a pattern.
+type part struct {
+	kind    partKind
+	literal []byte
+	set     *set
 }
 
-type stepKind uint8
+type partKind uint8
 
 const (
-	run stepKind = iota // literal bytes
+	literal partKind = iota // literal bytes
 	anyChar
 	anyText
 	ofSet
@@ -55,34 +55,34 @@ func compileGlob(pattern string) glob {
 	}
 	g.literal = pattern[:end]
 	for rest := pattern[end:]; rest != ""; {
-		var s step
-		s, rest = nextStep(rest)
-		if n := len(g.rest); n > 0 && g.rest[n-1].kind == s.kind {
-			switch s.kind {
+		var p part
+		p, rest = nextPart(rest)
+		if n := len(g.rest); n > 0 && g.rest[n-1].kind == p.kind {
+			switch p.kind {
 			case anyText:
 				continue
-			case run:
-				g.rest[n-1].run = append(g.rest[n-1].run, s.run...)
+			case literal:
+				g.rest[n-1].literal = append(g.rest[n-1].literal, p.literal...)
 				continue
 			}
 		}
-		g.rest = append(g.rest, s)
+		g.rest = append(g.rest, p)
 	}
 	return g
 }
 
-func nextStep(pattern string) (s step, rest string) {
+func nextPart(pattern string) (p part, rest string) {
 	switch pattern[0] {
 	case '*':
-		return step{kind: anyText}, pattern[1:]
+		return part{kind: anyText}, pattern[1:]
 	case '?':
-		return step{kind: anyChar}, pattern[1:]
+		return part{kind: anyChar}, pattern[1:]
 	case '[':
 		if inside, rest, closed := cutSet(pattern[1:]); closed {
-			return step{kind: ofSet, set: compileSet(inside)}, rest
+			return part{kind: ofSet, set: compileSet(inside)}, rest
 		}
 	}
-	return step{kind: run, run: []byte(pattern[:1])}, pattern[1:]
+	return part{kind: literal, literal: []byte(pattern[:1])}, pattern[1:]
 }
 
 // cutSet splits the text after an opening bracket at the closing one. A closing bracket in
@@ -124,22 +124,22 @@ func (g *glob) match(text []byte) bool {
 }
 
 // walk first matches each anyText with the empty text, and extends the last one whenever a
-// later step fails. Earlier ones need no backtracking.
-func walk(steps []step, text []byte) bool {
+// later part fails. Earlier ones need no backtracking.
+func walk(parts []part, text []byte) bool {
 	at, pos := 0, 0
-	after, resume := 0, 0 // the step after the last anyText, 0 for none, and the position where it was tried
-	for at < len(steps) || pos < len(text) {
-		if at < len(steps) {
-			s := &steps[at]
-			if s.kind == anyText {
+	after, resume := 0, 0 // the part after the last anyText, 0 for none, and the position where it was tried
+	for at < len(parts) || pos < len(text) {
+		if at < len(parts) {
+			p := &parts[at]
+			if p.kind == anyText {
 				at++
-				if at == len(steps) {
+				if at == len(parts) {
 					return true
 				}
 				after, resume = at, pos
 				continue
 			}
-			if n := s.take(text[pos:]); n >= 0 {
+			if n := p.matchPrefix(text[pos:]); n >= 0 {
 				at, pos = at+1, pos+n
 				continue
 			}
@@ -149,8 +149,8 @@ func walk(steps []step, text []byte) bool {
 		}
 		_, size := utf8.DecodeRune(text[resume:])
 		resume += size
-		if s := &steps[after]; s.kind == run { // bytes.IndexByte would make the compiler copy the caller's string
-			for resume < len(text) && text[resume] != s.run[0] {
+		if p := &parts[after]; p.kind == literal { // bytes.IndexByte would make the compiler copy the caller's string
+			for resume < len(text) && text[resume] != p.literal[0] {
 				resume++
 			}
 		}
@@ -159,19 +159,19 @@ func walk(steps []step, text []byte) bool {
 	return true
 }
 
-// take returns the number of bytes that the step matches at the start of a text, or -1.
-func (s *step) take(text []byte) int {
+// matchPrefix returns the number of bytes that the part matches at the start of a text, or -1.
+func (p *part) matchPrefix(text []byte) int {
 	switch {
-	case s.kind == run:
-		if !bytes.HasPrefix(text, s.run) {
+	case p.kind == literal:
+		if !bytes.HasPrefix(text, p.literal) {
 			return -1
 		}
-		return len(s.run)
+		return len(p.literal)
 	case len(text) == 0:
 		return -1
 	}
 	c, size := utf8.DecodeRune(text)
-	if s.kind == ofSet && !s.set.has(c) {
+	if p.kind == ofSet && !p.set.has(c) {
 		return -1
 	}
 	return size
@@ -189,8 +189,8 @@ func (g *glob) covers(other *glob) bool {
 
 // isVoid reports whether the pattern matches nothing.
 func (g *glob) isVoid() bool {
-	for _, s := range g.rest {
-		if s.kind == ofSet && !s.set.negated && len(s.set.ranges) == 0 {
+	for _, p := range g.rest {
+		if p.kind == ofSet && !p.set.negated && len(p.set.ranges) == 0 {
 			return true
 		}
 	}

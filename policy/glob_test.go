@@ -54,18 +54,18 @@ func asRegexp(pattern string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
 	for rest := pattern; rest != ""; {
-		var s step
-		if s, rest = nextStep(rest); s.kind == run { // by whole characters
+		var s part
+		if s, rest = nextPart(rest); s.kind == literal { // by whole characters
 			_, size := utf8.DecodeRuneInString(pattern[len(pattern)-len(rest)-1:])
-			s.run, rest = append(s.run, rest[:size-1]...), rest[size-1:]
+			s.literal, rest = append(s.literal, rest[:size-1]...), rest[size-1:]
 		}
 		switch s.kind {
 		case anyText:
 			b.WriteString(".*")
 		case anyChar:
 			b.WriteString(".")
-		case run:
-			b.WriteString(regexp.QuoteMeta(string(s.run)))
+		case literal:
+			b.WriteString(regexp.QuoteMeta(string(s.literal)))
 		case ofSet:
 			class := ""
 			for _, r := range s.set.ranges {

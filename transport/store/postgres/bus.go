@@ -189,7 +189,7 @@ func (s *subscription) receive(m message) {
 	m.Data = bytes.Clone(m.Data) // other subscribers receive it, too
 	s.queue = append(s.queue, m)
 	s.bytes += len(m.Data)
-	wake(s.wake)
+	signal(s.wake)
 }
 
 // take returns the next message, if there is one.

@@ -261,8 +261,8 @@ func checked(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// wake makes a channel with room for one ready.
-func wake(c chan struct{}) {
+// signal makes a channel with room for one value ready.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

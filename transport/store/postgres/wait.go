@@ -42,7 +42,7 @@ func (w *waiter) notify(name string) {
 	if !w.all {
 		w.names[name] = true
 	}
-	wake(w.wake)
+	signal(w.wake)
 }
 
 // take returns what has changed since the last call.

@@ -219,7 +219,7 @@ func (s *subscription) add(m busMessage) {
 	}
 	s.queue = append(s.queue, m)
 	s.bytes += len(m.payload)
-	wake(s.wake)
+	signal(s.wake)
 }
 
 // take returns the next message, if there is one.

@@ -229,14 +229,14 @@ func (w *watch) message(payload string) {
 		}
 		w.changed[payload[1:]] = payload[0] == '-' || w.changed[payload[1:]]
 	}
-	wake(w.wake)
+	signal(w.wake)
 }
 
 func (w *watch) interrupted(time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all, w.changed = true, nil
-	wake(w.wake)
+	signal(w.wake)
 }
 
 // read yields what has changed. It reports whether the caller wants more.

@@ -277,7 +277,7 @@ func (f *follower) message(payload string) {
 	if id > f.position && f.appended == 0 {
 		f.appended = id
 	}
-	wake(f.wake)
+	signal(f.wake)
 }
 
 func (f *follower) interrupted(since time.Time) {
@@ -286,7 +286,7 @@ func (f *follower) interrupted(since time.Time) {
 	if f.lost.IsZero() {
 		f.lost = since
 	}
-	wake(f.wake)
+	signal(f.wake)
 }
 
 // misses reports whether entries between position and the entries of a page have been deleted.

@@ -185,6 +185,6 @@ func (s *Store) hold(ctx context.Context, job *store.Job, action string, delay t
 // A worker waits in one call of Pull.
 type worker chan struct{}
 
-func (w worker) message(string) { wake(w) }
+func (w worker) message(string) { signal(w) }
 
-func (w worker) interrupted(time.Time) { wake(w) }
+func (w worker) interrupted(time.Time) { signal(w) }

@@ -276,8 +276,8 @@ func checkSize(data []byte) error {
 	return nil
 }
 
-// wake makes a channel with room for one ready.
-func wake(c chan struct{}) {
+// signal makes a channel with room for one value ready.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
