@@ -111,7 +111,7 @@ func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	}
 	g.paused = state.NewRecords[pausedGrant](g.opts.Store, nil)
 	g.remembered = state.NewRecords[rememberedApproval](g.opts.Store, nil)
-	return mcp.Guard{Name: o.Name, Visible: g.visible, Check: g.check, Run: g.run, Waits: waits(approver)}
+	return mcp.Guard{Name: o.Name, Visible: g.visible, Check: g.check, Run: g.wrap, Waits: waits(approver)}
 }
 
 type guard struct {
@@ -151,9 +151,9 @@ func (g *guard) check(ctx context.Context, call *mcp.Call) error {
 	return nil
 }
 
-// run wraps the function of an entry. If a middleware has changed the call after check, it is
+// wrap wraps the function of an entry. If a middleware has changed the call after check, it is
 // checked again.
-func (g *guard) run(next mcp.Handler) mcp.Handler {
+func (g *guard) wrap(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		decided, _ := call.Get(g).(*checked)
 		if decided == nil || decided.call != call {
@@ -183,7 +183,7 @@ func (g *guard) runApproved(ctx context.Context, call *mcp.Call, d policy.Decisi
 	if err := g.becomeTask(ctx, own, target, d); err != nil {
 		return nil, err
 	}
-	grant, err := g.grant(ctx, own, target, d)
+	grant, err := g.openGrant(ctx, own, target, d)
 	if err != nil {
 		refused := g.refuse(&target, codeOf(err, Failed), err)
 		_, refused.mayBeCalled = own.Load(g.tokenKey(target))
@@ -227,8 +227,8 @@ func (g *guard) becomeTask(ctx context.Context, call *mcp.Call, target Target, d
 	return err
 }
 
-// grant returns the grant of an earlier run of the call, or opens one.
-func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d policy.Decision) (*grant, error) {
+// openGrant returns the grant of an earlier run of the call, or opens a new one.
+func (g *guard) openGrant(ctx context.Context, call *mcp.Call, target Target, d policy.Decision) (*grant, error) {
 	request := g.newRequest(target, call, d)
 	// The tool is part of the id: a tool that calls another one gets a request for each.
 	id := callID{call.ID(), target.Server, target.Tool}
@@ -238,7 +238,7 @@ func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d poli
 		if err := json.Unmarshal(stored, &token); err != nil {
 			return nil, err
 		}
-		return g.take(ctx, request, id, key, token)
+		return g.takeGrant(ctx, request, id, key, token)
 	}
 	if err := checkArguments(request.Arguments); err != nil {
 		return nil, Errorf(Failed, "%v", err)
@@ -247,18 +247,18 @@ func (g *guard) grant(ctx context.Context, call *mcp.Call, target Target, d poli
 		id.call = request.ID
 	}
 	opened := &grant{request: request, digest: request.Digest(), id: id, key: key}
-	if err := g.begin(ctx, opened); err != nil {
+	if err := g.beginGrant(ctx, opened); err != nil {
 		return nil, err
 	}
-	if err := g.record(time.Now(), opened, EventAsked, Answer{}); err != nil {
+	if err := g.appendEntry(time.Now(), opened, EventAsked, Answer{}); err != nil {
 		g.grants.end(opened)
 		return nil, err
 	}
 	return opened, nil
 }
 
-// record writes an event to the journal and the log.
-func (g *guard) record(now time.Time, grant *grant, event Event, a Answer) error {
+// appendEntry writes an event to the journal and the log.
+func (g *guard) appendEntry(now time.Time, grant *grant, event Event, a Answer) error {
 	r := grant.request
 	log := g.opts.Logger.With("request", r.ID, "server", r.Server, "tool", r.Tool, "caller", r.Caller)
 	log.Info("approval "+string(event), "by", a.By, "reason", a.Reason)

@@ -34,23 +34,23 @@ func (g *guard) pausedKey(id callID) string {
 	return "approval/grant/" + digestOf("dovetail paused grant 2", g.opts.Name, id.call, id.server, id.tool).String()
 }
 
-// store puts a grant into the store until the next run.
-func (g *guard) store(ctx context.Context, grant *grant, until time.Time) (resumeToken, error) {
+// storeGrant puts a grant into the store until the next run.
+func (g *guard) storeGrant(ctx context.Context, grant *grant, until time.Time) (resumeToken, error) {
 	r := grant.request
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	stored, err := g.paused.Create(ctx, g.pausedKey(grant.id), pausedGrant{
-		r.ID, grant.digest, r.Created.UnixMilli(), r.Deadline.UnixMilli(), grant.run, grant.approved,
+		r.ID, grant.digest, r.Created.UnixMilli(), r.Deadline.UnixMilli(), grant.runNumber, grant.approved,
 	}, until)
 	if err != nil {
 		return resumeToken{}, StoreError(err)
 	}
 	g.grants.setStored(grant, stored)
-	return resumeToken{r.ID, grant.run, until.UnixMilli()}, nil
+	return resumeToken{r.ID, grant.runNumber, until.UnixMilli()}, nil
 }
 
-// begin adds a grant for its first run. If there is no room, paused grants that other replicas have continued make room.
-func (g *guard) begin(ctx context.Context, opened *grant) error {
+// beginGrant adds a grant for its first run. If there is no room, paused grants that other replicas have continued make room.
+func (g *guard) beginGrant(ctx context.Context, opened *grant) error {
 	err := g.grants.begin(opened)
 	if !errors.Is(err, TooMany) {
 		return err
@@ -71,8 +71,8 @@ func (g *guard) begin(ctx context.Context, opened *grant) error {
 	return g.grants.begin(opened)
 }
 
-// take takes a grant from the store for the next run of its call. request is the request of the new run.
-func (g *guard) take(ctx context.Context, request *Request, id callID, key string, token resumeToken) (*grant, error) {
+// takeGrant takes a grant from the store for the next run of its call. request is the request of the new run.
+func (g *guard) takeGrant(ctx context.Context, request *Request, id callID, key string, token resumeToken) (*grant, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	stored, err := g.paused.Load(ctx, g.pausedKey(id))
@@ -100,7 +100,7 @@ func (g *guard) take(ctx context.Context, request *Request, id callID, key strin
 		g.opts.Logger.Info("the call has changed since it was paused", "request", paused.ID)
 		return nil, Changed
 	}
-	taken := &grant{request: request, digest: paused.Digest, id: id, key: key, approved: paused.Approved, run: paused.Run}
+	taken := &grant{request: request, digest: paused.Digest, id: id, key: key, approved: paused.Approved, runNumber: paused.Run}
 	if err := g.grants.begin(taken); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (g *guard) take(ctx context.Context, request *Request, id callID, key strin
 	if taken.approved {
 		event = EventResumed
 	}
-	if err := g.record(now, taken, event, Answer{}); err != nil {
+	if err := g.appendEntry(now, taken, event, Answer{}); err != nil {
 		g.grants.end(taken)
 		return nil, err
 	}
@@ -140,11 +140,11 @@ func (r *run) persist(ctx context.Context) error {
 	if !g.shared || r.call.TaskID() == "" { // another replica that continues the task asks again if it cannot find the request
 		return nil
 	}
-	r.call.Store(r.grant.key, resumeToken{request.ID, r.grant.run, request.Deadline.UnixMilli()}.json())
+	r.call.Store(r.grant.key, resumeToken{request.ID, r.grant.runNumber, request.Deadline.UnixMilli()}.json())
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	_, err := g.store(ctx, r.grant, request.Deadline)
+	_, err := g.storeGrant(ctx, r.grant, request.Deadline)
 	return err
 }
 
@@ -174,8 +174,8 @@ func (r *run) leave(ctx context.Context) bool {
 	if !task.Postponed(ctx) || g.grants.stored(r.grant) == nil && !r.storeAgain(ctx) {
 		return false
 	}
-	g.grants.setStored(r.grant, nil)                         // callDone must not delete it
-	_ = g.record(time.Now(), r.grant, EventPaused, Answer{}) // record logs the error, and nothing runs
+	g.grants.setStored(r.grant, nil)                              // callDone must not delete it
+	_ = g.appendEntry(time.Now(), r.grant, EventPaused, Answer{}) // appendEntry logs the error, and nothing runs
 	r.end()
 	return true
 }
@@ -188,8 +188,8 @@ func (r *run) storeAgain(ctx context.Context) bool {
 	if !ok || json.Unmarshal(stored, &token) != nil {
 		return false
 	}
-	r.grant.run = token.Run
-	if _, err := r.guard.store(ctx, r.grant, r.pausedUntil()); err != nil {
+	r.grant.runNumber = token.Run
+	if _, err := r.guard.storeGrant(ctx, r.grant, r.pausedUntil()); err != nil {
 		r.guard.opts.Logger.Warn("an approved call that has not begun cannot be kept", "request", r.grant.request.ID, "error", err)
 		return false
 	}
@@ -213,14 +213,14 @@ func (r *run) pausedUntil() time.Time {
 func (r *run) pause(ctx context.Context, until time.Time) error {
 	g := r.guard
 	if g.grants.stored(r.grant) == nil { // otherwise persist has stored it
-		token, err := g.store(ctx, r.grant, until)
+		token, err := g.storeGrant(ctx, r.grant, until)
 		if err != nil {
 			return r.refuse(codeOf(err, Failed), err)
 		}
 		r.call.Store(r.grant.key, token.json())
 	}
 	g.grants.pause(r.grant, until)
-	if err := g.record(time.Now(), r.grant, EventPaused, Answer{}); err != nil {
+	if err := g.appendEntry(time.Now(), r.grant, EventPaused, Answer{}); err != nil {
 		r.end()
 		return g.refuse(&r.grant.request.Target, Failed, err)
 	}

@@ -74,7 +74,7 @@ func (r *run) approve(ctx context.Context) error {
 		answer.Remember = min(max(0, answer.Remember), g.opts.Remember)
 	}
 	if !answer.Approved {
-		_ = g.record(time.Now(), r.grant, EventRejected, answer) // record logs the error, and nothing runs
+		_ = g.appendEntry(time.Now(), r.grant, EventRejected, answer) // appendEntry logs the error, and nothing runs
 		g.forget(ctx, request)
 		r.end()
 		refused := g.refuse(&request.Target, Rejected, nil)
@@ -85,7 +85,7 @@ func (r *run) approve(ctx context.Context) error {
 		return r.refuse(codeOf(err, Failed), err)
 	}
 	approved := time.Now()
-	if err := g.record(approved, r.grant, EventApproved, answer); err != nil {
+	if err := g.appendEntry(approved, r.grant, EventApproved, answer); err != nil {
 		return r.refuse(Failed, err)
 	}
 	now := time.Now() // compared with the deadline, and recorded
@@ -97,7 +97,7 @@ func (r *run) approve(ctx context.Context) error {
 		refused.mayBeCalled = true // by the run that has claimed it
 		return refused
 	}
-	if err := g.record(now, r.grant, EventExecuting, Answer{}); err != nil {
+	if err := g.appendEntry(now, r.grant, EventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
 	}
 	r.grant.approved = true
@@ -181,7 +181,7 @@ func (r *run) refuse(code Code, cause error) *Error {
 	case code == Expired:
 		event = EventExpired
 	}
-	_ = r.guard.record(time.Now(), r.grant, event, Answer{Reason: cause.Error()}) // record logs the error, and nothing runs
+	_ = r.guard.appendEntry(time.Now(), r.grant, event, Answer{Reason: cause.Error()}) // appendEntry logs the error, and nothing runs
 	r.end()
 	refused := r.guard.refuse(&r.grant.request.Target, code, cause)
 	refused.mayBeCalled = r.grant.approved
@@ -215,7 +215,7 @@ func (r *run) finish(ctx context.Context, panicking bool, err error) error {
 	case err != nil:
 		event, reason = EventFailed, err.Error()
 	}
-	_ = g.record(time.Now(), r.grant, event, Answer{Reason: reason}) // record logs the error; the call has been made
+	_ = g.appendEntry(time.Now(), r.grant, event, Answer{Reason: reason}) // appendEntry logs the error; the call has been made
 	r.end()
 	return nil
 }
@@ -231,7 +231,7 @@ type grant struct {
 	// Used by the current run.
 	remembered string // id of the request with the remembered approval; "" for none
 	approved   bool   // the call has been executed, or is being executed
-	run        int    // number of the run, from 1
+	runNumber  int    // from 1
 
 	// Guarded by grants.mu.
 	running bool                       // a run has the grant
@@ -275,21 +275,21 @@ func (s *grants) begin(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	earlier := s.open[g.id]
-	if earlier != nil && !earlier.running && g.run > 0 {
+	if earlier != nil && !earlier.running && g.runNumber > 0 {
 		s.remove(earlier)
 		earlier = nil
 	}
 	switch {
 	case earlier != nil:
 		return Spent
-	case g.run > 0: // it was counted before
+	case g.runNumber > 0: // it was counted before
 	case len(s.open) >= s.maxOpen:
 		return Errorf(TooMany, "at most %d requests may be open", s.maxOpen)
 	case s.callers[g.request.Caller] >= s.maxPerCaller:
 		return Errorf(TooMany, "at most %d requests of one caller may be open", s.maxPerCaller)
 	}
 	g.running = true
-	g.run++
+	g.runNumber++
 	s.open[g.id] = g
 	s.callers[g.request.Caller]++
 	return nil
