@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// An argument is a compiled [Argument].
-type argument struct {
+// A compiledArgument is a compiled [Argument].
+type compiledArgument struct {
 	label    string // "arguments[0]"
 	path     pointer
 	present  *bool
@@ -24,7 +24,7 @@ type argument struct {
 	min, max *number
 }
 
-func compileArgument(path string, a *Argument) (c argument, err error) {
+func compileArgument(path string, a *Argument) (c compiledArgument, err error) {
 	c.label = path[strings.LastIndexByte(path, '.')+1:]
 	wrong := func(member, message string) error { return &CompileError{path + member, message} }
 	if err := checkText(a.Path); err != nil {
@@ -62,7 +62,7 @@ func compileArgument(path string, a *Argument) (c argument, err error) {
 	return c, nil
 }
 
-func (c *argument) compileEquals(value []byte) error {
+func (c *compiledArgument) compileEquals(value []byte) error {
 	value = bytes.TrimSpace(value)
 	if len(value) > maxPattern {
 		return fmt.Errorf("expected at most %d bytes, found %d", maxPattern, len(value))
@@ -104,7 +104,7 @@ func compileBound(text json.Number) (*number, error) {
 }
 
 // holds reports whether all parts of the predicate hold.
-func (c *argument) holds(arguments []byte) tristate {
+func (c *compiledArgument) holds(arguments []byte) tristate {
 	value, found := c.path.find(arguments)
 	if found == unknown {
 		return unknown
@@ -129,7 +129,7 @@ func (c *argument) holds(arguments []byte) tristate {
 	return t
 }
 
-func (c *argument) isEqual(kind jsonscan.Kind, value []byte) tristate {
+func (c *compiledArgument) isEqual(kind jsonscan.Kind, value []byte) tristate {
 	if kind != c.kind {
 		return unknown
 	}
@@ -148,7 +148,7 @@ func (c *argument) isEqual(kind jsonscan.Kind, value []byte) tristate {
 	}
 }
 
-func (c *argument) matchesText(kind jsonscan.Kind, value []byte) tristate {
+func (c *compiledArgument) matchesText(kind jsonscan.Kind, value []byte) tristate {
 	if kind != jsonscan.String || len(c.globs) > 0 && len(value) > maxText {
 		return unknown
 	}
@@ -161,7 +161,7 @@ func (c *argument) matchesText(kind jsonscan.Kind, value []byte) tristate {
 	return tristateOf(begins && (len(c.globs) == 0 || c.globs.findBytes(text) >= 0))
 }
 
-func (c *argument) isWithin(kind jsonscan.Kind, value []byte) tristate {
+func (c *compiledArgument) isWithin(kind jsonscan.Kind, value []byte) tristate {
 	if kind != jsonscan.Number {
 		return unknown
 	}

@@ -92,8 +92,8 @@ func (c *Compiled) Resolve(role string) *Resolved {
 // A compiledRule is a compiled [Rule].
 type compiledRule struct {
 	position int // index in Policy.Rules
-	match    match
-	unless   []match
+	match    compiledMatch
+	unless   []compiledMatch
 	decision Decision
 }
 

@@ -26,17 +26,17 @@ func tristateOf(holds bool) tristate {
 	return no
 }
 
-// A match is a compiled [Match].
-type match struct {
+// A compiledMatch is a compiled [Match].
+type compiledMatch struct {
 	label                   string // "unless[1]", of an exception
 	servers, names, exposed globs
 	roles, principals, tags globs
 	kinds                   []mcp.Kind
 	annotations             *Annotations
-	arguments               []argument
+	arguments               []compiledArgument
 }
 
-func compileMatch(path string, m *Match) (c match, err error) {
+func compileMatch(path string, m *Match) (c compiledMatch, err error) {
 	c.kinds = slices.Clone(m.Kinds)
 	for _, kind := range m.Kinds {
 		if !slices.Contains([]mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate, mcp.KindSkill, mcp.KindEvent}, kind) {
@@ -83,7 +83,7 @@ func clone(b *bool) *bool {
 
 // holds reports whether all parts match, and if not, which one does not. For a listed
 // request, assumed is the result of all predicates of arguments.
-func (m *match) holds(q *Request, assumed tristate) (t tristate, failed string) {
+func (m *compiledMatch) holds(q *Request, assumed tristate) (t tristate, failed string) {
 	switch {
 	case !m.servers.match(q.Target.Origin.Server):
 		return no, "servers"
@@ -124,7 +124,7 @@ func (m *match) holds(q *Request, assumed tristate) (t tristate, failed string) 
 }
 
 // matchTags is unknown for an untrusted server, which may omit a tag.
-func (m *match) matchTags(q *Request) tristate {
+func (m *compiledMatch) matchTags(q *Request) tristate {
 	if !q.isTrusted() {
 		return unknown
 	}

@@ -21,7 +21,7 @@ type call struct {
 	from jsonrpc.Peer    // a *background if the call runs as a task
 
 	mu          sync.Mutex
-	state       state
+	state       callState
 	progress    float64 // the last value sent, valid if hasProgress
 	logged      int     // lines logged in this run
 	done        func()  // runs when the call has ended; may be nil
@@ -30,9 +30,9 @@ type call struct {
 	closed      bool // the run has ended
 }
 
-// A state is the data of a call from its earlier runs. In the modern era it is sealed and sent to the caller, which
+// A callState is the data of a call from its earlier runs. In the modern era it is sealed and sent to the caller, which
 // returns it; in the legacy era it stays in memory. The state of a task is in the store.
-type state struct {
+type callState struct {
 	// ID identifies the call through all its runs.
 	ID string `json:"id,omitempty"`
 	// Answers are the answers of the caller by the keys of the questions.

@@ -57,7 +57,7 @@ func (p *post) readStream(body io.ReadCloser) (resp *jsonrpc.Response, draining 
 		resp, err := p.readEvents(body, &at)
 		switch {
 		case resp != nil:
-			p.conn.incoming.Go(func(context.Context) { p.drain(body) })
+			p.conn.incoming.Go(func(context.Context) { p.readRest(body) })
 			return resp, true, nil
 		case errors.Is(err, errOtherTransport):
 			body.Close()
@@ -74,9 +74,9 @@ func (p *post) readStream(body io.ReadCloser) (resp *jsonrpc.Response, draining 
 	}
 }
 
-// drain reads the rest of a stream, so that net/http can reuse its connection, and calls
+// readRest reads the rest of a stream, so that net/http can reuse its connection, and calls
 // done.
-func (p *post) drain(body io.ReadCloser) {
+func (p *post) readRest(body io.ReadCloser) {
 	defer p.done()
 	httpclient.Drain(body, p.cancel)
 	body.Close()

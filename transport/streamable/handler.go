@@ -104,7 +104,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = httpguard.CopyWrites(w, r)
 	switch r.Method {
 	case http.MethodPost:
-		e.post(w, r)
+		e.servePost(w, r)
 	case http.MethodGet:
 		e.sessions.Get(w, r)
 	case http.MethodDelete:
@@ -112,9 +112,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// post decodes a message and serves it in its era. The order of the checks is part of the
+// servePost decodes a message and serves it in its era. The order of the checks is part of the
 // protocol. See MCP 2026-07-28, basic/transports/streamable-http and basic/versioning.
-func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
+func (e *Endpoint) servePost(w http.ResponseWriter, r *http.Request) {
 	accepts := wire.AcceptedBy(r)
 	if !accepts.JSON && !accepts.Events {
 		httpguard.Refuse(w, http.StatusNotAcceptable, jsonrpc.InvalidRequest, "Accept must list application/json and text/event-stream")
