@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/paging"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -88,7 +88,7 @@ func (m *listMethod) read(ctx context.Context, session *client.Session, limits *
 
 func (l *list) readPages(ctx context.Context, session *client.Session, limits *client.Limits, m *listMethod) error {
 	var params json.RawMessage
-	var cursors paging.Cursors
+	var cursors era.Cursors
 	for pages, bytes, count := 1, 0, 0; ; pages++ {
 		page, err := session.Call(ctx, m.method, params, nil)
 		if err != nil {
@@ -109,7 +109,7 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 		if end != "" {
 			l.warnings = append(l.warnings, fmt.Errorf("%s: %s", m.method, end))
 		}
-		if end == paging.RepeatedPage {
+		if end == era.RepeatedPage {
 			return nil
 		}
 		entries, invalid, err := appendEntries(nil, m, result.Get(m.resultMember))

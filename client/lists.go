@@ -9,8 +9,8 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/paging"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -142,7 +142,7 @@ type listReader struct {
 	hasInvalid bool            // an entry is no object, or exceeds a limit
 	isRepeated bool            // the page is the same as one before; array is nil
 	ended      bool            // the list ends with this page, whatever its cursor
-	cursors    paging.Cursors
+	cursors    era.Cursors
 }
 
 // check returns an error if a page exceeds a limit or has no list.
@@ -183,7 +183,7 @@ func (r *listReader) follow() {
 	}
 	r.session.opts.Logger.Warn(end, "method", r.method)
 	r.ended = true
-	if r.isRepeated = end == paging.RepeatedPage; r.isRepeated {
+	if r.isRepeated = end == era.RepeatedPage; r.isRepeated {
 		r.array = nil
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -154,7 +153,7 @@ func (e *ElicitSchema) UnmarshalJSON(data []byte) error {
 		name := property.Name()
 		schema, err := decodePrimitive(property.Value)
 		if err != nil {
-			return prefixPointer(jsonpointer.Format("properties", name), err)
+			return prefixPointer(jsonscan.FormatPointer("properties", name), err)
 		}
 		e.Fields = append(e.Fields, ElicitField{Name: name, Required: slices.Contains(wire.Required, name), Schema: schema})
 	}
@@ -173,7 +172,7 @@ func (e *ElicitSchema) Check(content json.RawMessage) error {
 	known := make(map[string]bool, len(e.Fields))
 	for _, field := range e.Fields {
 		known[field.Name] = true
-		pointer := jsonpointer.Format(field.Name)
+		pointer := jsonscan.FormatPointer(field.Name)
 		value := object.Get(field.Name)
 		switch {
 		case value == nil && field.Required:
@@ -190,7 +189,7 @@ func (e *ElicitSchema) Check(content json.RawMessage) error {
 	}
 	for member := range object.All() {
 		if name := member.Name(); !known[name] {
-			return &DecodeError{Pointer: jsonpointer.Format(name), Expected: "no such member", Got: jsonscan.KindOf(member.Value).String()}
+			return &DecodeError{Pointer: jsonscan.FormatPointer(name), Expected: "no such member", Got: jsonscan.KindOf(member.Value).String()}
 		}
 	}
 	return nil
@@ -222,7 +221,7 @@ func ApplyElicitDefaults(schema, content json.RawMessage) (json.RawMessage, erro
 		}
 		keywords, err := jsonscan.ReadObject(property.Value)
 		if err != nil {
-			return nil, prefixPointer(jsonpointer.Format("properties", name), objectError(property.Value, err))
+			return nil, prefixPointer(jsonscan.FormatPointer("properties", name), objectError(property.Value, err))
 		}
 		if value := keywords.Get("default"); value != nil {
 			missing = append(missing, jsonscan.Edit{Name: name, Value: value})

@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// The struct tags of a type describe its JSON. From them, internal/codecgen generates the methods that
+// The struct tags of a type describe its JSON. From them, mcp/internal/codecgen generates the methods that
 // encode, and go-json-experiment/json decodes. The rules are:
 //
 //  1. Keys match exactly. No object repeats a key.
@@ -29,7 +29,7 @@ import (
 //  5. Raw values and _meta keep their bytes. In a string, half an escaped surrogate pair is U+FFFD.
 //  6. The member type, text or blob selects the Go type of content. Content of an unknown type is kept.
 //
-//go:generate go run ../internal/codecgen
+//go:generate go run ./internal/codecgen
 
 // Extra holds the members of an object that this package does not know, as one JSON object in their
 // original order, or nil. It must not have a member that is a field of the type.

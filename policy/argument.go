@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -30,7 +29,7 @@ func compileArgument(path string, a *Argument) (c compiledArgument, err error) {
 	if err := checkText(a.Path); err != nil {
 		return c, wrong(".path", err.Error())
 	}
-	if c.path, err = jsonpointer.Parse(a.Path); err != nil {
+	if c.path, err = jsonscan.ParsePointer(a.Path); err != nil {
 		return c, wrong(".path", err.Error())
 	}
 	values := a.Equals != nil || a.Glob != nil || a.Prefix != nil || a.Min != "" || a.Max != ""
@@ -237,11 +236,11 @@ func isVariant(key []byte, name string) bool {
 // element returns an element of an array. A token that is not an index is unknown, because
 // readers of other languages may accept it as one.
 func element(array []byte, token string) (value []byte, found tristate) {
-	index, ok := jsonpointer.Index(token)
+	index, ok := jsonscan.TokenIndex(token)
 	if !ok {
 		return nil, unknown
 	}
-	value, err := jsonpointer.Element(array, index)
+	value, err := jsonscan.ElementAt(array, index)
 	switch {
 	case err != nil:
 		return nil, unknown

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
 func TestArgument(t *testing.T) {
@@ -52,7 +52,7 @@ func TestPointer(t *testing.T) {
 		"/z": "-", "/b/c~1d/2": "-", "/n/x": "-", "/a/x": "?", "/b/c~1d/x": "?", "/b/c~1d/00": "?", "/dup/x": "?", "/case/path": "?",
 		"/case/PATH": "?", "/A": "?", "/s/x": "?", "/b/c~1d/-1": "?",
 	} {
-		tokens, err := jsonpointer.Parse(path)
+		tokens, err := jsonscan.ParsePointer(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestPointer(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"a", "/~", "/~2", "/a~"} {
-		if _, err := jsonpointer.Parse(path); err == nil {
+		if _, err := jsonscan.ParsePointer(path); err == nil {
 			t.Errorf("%q is a path", path)
 		}
 	}
@@ -79,7 +79,7 @@ func FuzzPointer(f *testing.F) {
 	f.Add("/a/0/b~1", `{"a":[{"b/":1}]}`)
 	f.Add("//~0", `{"":{"~":null}}`)
 	f.Fuzz(func(t *testing.T, path, text string) {
-		p, err := jsonpointer.Parse(path)
+		p, err := jsonscan.ParsePointer(path)
 		if err != nil {
 			return
 		}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -323,7 +322,7 @@ func tooDeep(pointer string) error {
 
 // resolve sets the target of a $ref, which it compiles if it is not compiled yet.
 func (c *compiler) resolve(ref reference) (err error) {
-	tokens, err := jsonpointer.Parse(ref.target)
+	tokens, err := jsonscan.ParsePointer(ref.target)
 	if err != nil {
 		return &CompileError{Pointer: ref.pointer + "/$ref", Reason: err.Error()}
 	}
@@ -333,7 +332,7 @@ func (c *compiler) resolve(ref reference) (err error) {
 			if c.searched += len(value); c.searched > maxSearched {
 				return &CompileError{Pointer: ref.pointer, Reason: "too many references to places that are no schemas", limit: true}
 			}
-			if value, _ = jsonpointer.Child(value, token); value == nil {
+			if value, _ = jsonscan.Child(value, token); value == nil {
 				return &CompileError{Pointer: ref.pointer + "/$ref", Reason: "there is nothing at " + strconv.Quote(cut("#"+ref.target))}
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -233,14 +232,14 @@ func (l *loader) prepareObject(schema map[string]any, pointer string, depth int)
 		delete(schema, "format")
 	}
 	for keyword, value := range schema {
-		at := pointer + "/" + jsonpointer.Escape(keyword)
+		at := pointer + "/" + jsonscan.EscapeToken(keyword)
 		switch keyword {
 		case "const", "enum", "default", "examples":
 			continue // their values are no schemas
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
 			named, _ := value.(map[string]any)
 			for name, part := range named {
-				if err := l.prepare(part, at+"/"+jsonpointer.Escape(name), depth+1); err != nil {
+				if err := l.prepare(part, at+"/"+jsonscan.EscapeToken(name), depth+1); err != nil {
 					return err
 				}
 			}

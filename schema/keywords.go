@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/pattern"
 )
@@ -19,7 +18,7 @@ type builder struct {
 }
 
 func (b *builder) fail(keyword, reason string) error {
-	return &CompileError{Pointer: b.pointer + "/" + jsonpointer.Escape(keyword), Reason: reason}
+	return &CompileError{Pointer: b.pointer + "/" + jsonscan.EscapeToken(keyword), Reason: reason}
 }
 
 func (b *builder) expect(keyword string, value []byte, kind jsonscan.Kind, what string) error {
@@ -230,7 +229,7 @@ func (b *builder) schemas(keyword string, value []byte, add func(name string, n 
 	}
 	for m := range members.All() {
 		name := m.Name()
-		n, err := b.schema(m.Value, b.pointer+"/"+keyword+"/"+jsonpointer.Escape(name))
+		n, err := b.schema(m.Value, b.pointer+"/"+keyword+"/"+jsonscan.EscapeToken(name))
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -228,11 +227,11 @@ func (r *report) keyword(url, name string) []byte {
 	if err != nil {
 		return nil
 	}
-	tokens, err := jsonpointer.Parse(pointer)
+	tokens, err := jsonscan.ParsePointer(pointer)
 	if err != nil {
 		return nil
 	}
-	value, _ := jsonpointer.Find(r.schema, append(tokens, name)...)
+	value, _ := jsonscan.FindPointer(r.schema, append(tokens, name)...)
 	return value
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -147,7 +146,7 @@ func pointerOf(start string, tokens ...string) string {
 		if text.Len() > maxPath {
 			break
 		}
-		text.WriteString("/" + jsonpointer.Escape(cutAt(token, maxPath)))
+		text.WriteString("/" + jsonscan.EscapeToken(cutAt(token, maxPath)))
 	}
 	return cutAt(text.String(), maxPath)
 }
@@ -178,7 +177,7 @@ func alternatives(values [][]byte) string {
 // is none it returns the last part on the way.
 func valueAt(value []byte, tokens iter.Seq[string]) []byte {
 	for token := range tokens {
-		part, _ := jsonpointer.Child(value, token)
+		part, _ := jsonscan.Child(value, token)
 		if part == nil {
 			break
 		}

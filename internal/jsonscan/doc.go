@@ -2,7 +2,9 @@
 // its results are slices of the input.
 //
 // A [Scanner] walks a text. [ReadObject] returns the members of one object, [Find] one
-// member, and [Splice] replaces members and leaves all other bytes as they are.
+// member, and [Splice] replaces members and leaves all other bytes as they are. [ParsePointer],
+// [FormatPointer] and [FindPointer] read, write and follow JSON Pointers (RFC 6901): "/lines/0/a~1b" has the
+// tokens "lines", "0" and "a/b".
 //
 // # Terms
 //

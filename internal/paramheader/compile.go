@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -197,7 +196,7 @@ func (c *compiler) misplaced() string {
 }
 
 func (c *compiler) refuse(reason string) error {
-	return &AnnotationError{jsonpointer.Format(c.path...), reason}
+	return &AnnotationError{jsonscan.FormatPointer(c.path...), reason}
 }
 
 // isType reports whether values of a raw type have a header.

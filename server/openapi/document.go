@@ -9,7 +9,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
@@ -172,7 +171,7 @@ func newSource(text json.RawMessage) *source {
 
 // at returns the value at a path of member names.
 func (s *source) at(names ...string) (json.RawMessage, error) {
-	_, value, err := s.find(jsonpointer.Format(names...))
+	_, value, err := s.find(jsonscan.FormatPointer(names...))
 	return value, err
 }
 
@@ -211,10 +210,10 @@ func (s *source) find(pointer string) (direct string, value json.RawMessage, err
 // child returns a member or element of the value at a pointer, or nil.
 func (s *source) child(pointer string, value json.RawMessage, token string) (json.RawMessage, error) {
 	if jsonscan.KindOf(value) != jsonscan.Object {
-		return jsonpointer.Child(value, token)
+		return jsonscan.Child(value, token)
 	}
 	members, err := s.members(pointer, value)
-	return members.Get(jsonpointer.Unescape(token)), err
+	return members.Get(jsonscan.UnescapeToken(token)), err
 }
 
 func (s *source) members(pointer string, object json.RawMessage) (jsonscan.Members, error) {

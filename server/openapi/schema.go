@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dovetail-go/dovetail/internal/jsonpointer"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/pattern"
 	"github.com/dovetail-go/dovetail/schema"
@@ -109,7 +108,7 @@ func (c *converter) name(pointer string) string {
 	if name, ok := c.names[pointer]; ok {
 		return name
 	}
-	base := sanitize(jsonpointer.Unescape(pointer[strings.LastIndexByte(pointer, '/')+1:]))
+	base := sanitize(jsonscan.UnescapeToken(pointer[strings.LastIndexByte(pointer, '/')+1:]))
 	name := base
 	for i := 2; c.pointers[name] != ""; i++ {
 		name = fmt.Sprintf("%s_%d", base, i)

@@ -20,7 +20,7 @@ const importPolicy = `
 # L0: knows nothing but the standard library.
 internal/test/archtest:
 internal/atomicfile:
-internal/codecgen:
+mcp/internal/codecgen:
 internal/backoff:
 internal/bufpool:
 internal/jsonscan:
@@ -28,14 +28,12 @@ internal/deadline:
 internal/test/globtest:
 server/internal/unasked:
 internal/frontmatter:     internal/jsonscan github.com/oasdiff/yaml3
-internal/jsonpointer:     internal/jsonscan
 internal/test/leaktest:   testing
 internal/test/calltest:   testing
 internal/test/racetest:
 internal/test/waittest:   testing
 internal/test/cputest:    testing golang.org/x/sys
 internal/netguard:        net/http
-internal/paging:          internal/jsonscan
 internal/pattern:
 internal/token:
 internal/test/memnet:
@@ -54,12 +52,12 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
 jsonrpc:                  internal/bufpool internal/deadline internal/jsonscan
-schema:                   internal/jsonpointer internal/jsonscan internal/pattern
+schema:                   internal/jsonscan internal/pattern
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
                           github.com/santhosh-tekuri/jsonschema/v6 golang.org/x/sync
 
 # L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
-mcp:                      jsonrpc internal/jsonpointer internal/jsonscan github.com/go-json-experiment/json
+mcp:                      jsonrpc internal/jsonscan github.com/go-json-experiment/json
 
 # Files by names that come from other programs, and their media types.
 server/internal/filetree: mcp
@@ -71,7 +69,7 @@ transport/internal/duplex: jsonrpc transport internal/quota
 transport/stdio:          jsonrpc transport transport/internal/duplex internal/peertext internal/procgroup os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
 internal/httpguard:       jsonrpc transport internal/bufpool internal/jsonscan net/http
-internal/paramheader:     jsonrpc mcp internal/jsonpointer internal/jsonscan
+internal/paramheader:     jsonrpc mcp internal/jsonscan
 internal/wsconn:          jsonrpc internal/bufpool internal/httpguard net/http github.com/gorilla/websocket
 transport/httptransport:  transport internal/jsonscan net/http
 internal/httpclient:      jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/jsonscan internal/peertext net/http
@@ -109,7 +107,7 @@ internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/ta
 server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate server/webhook/delivery
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan
-                          internal/paging internal/peertext github.com/go-json-experiment/json golang.org/x/sync
+                          internal/peertext github.com/go-json-experiment/json golang.org/x/sync
 client/skills:            mcp client internal/frontmatter
 
 # The callback URL of a client.
@@ -128,7 +126,7 @@ server/workspace:         mcp server internal/atomicfile internal/pattern net/ht
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
-policy:                   jsonrpc mcp internal/jsonpointer internal/jsonscan
+policy:                   jsonrpc mcp internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
 approval:                 jsonrpc mcp transport/store policy internal/state internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token approval/internal/tty
@@ -137,7 +135,7 @@ approval/channel:         jsonrpc transport/store approval internal/state intern
 approval/page:            internal/httpguard net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
-bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/era internal/jsonscan internal/paging internal/task internal/uritemplate
+bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/era internal/jsonscan internal/task internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball

@@ -21,7 +21,7 @@ func corePackages() []string {
 		"approval", "approval/channel", "bridge", "bridge/pin", "client", "client/webhook",
 		"internal/backoff", "internal/bufpool", "internal/deadline",
 		"internal/era", "internal/era/forward", "internal/httpclient", "internal/httpguard",
-		"internal/jsonpointer", "internal/jsonscan", "internal/netguard", "internal/paramheader",
+		"internal/jsonscan", "internal/netguard", "internal/paramheader",
 		"internal/pattern", "internal/quota", "internal/sse", "internal/task", "internal/token",
 		"internal/uritemplate", "internal/webhook/signature",
 		"jsonrpc", "mcp", "policy", "schema", "server", "server/webhook",

@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestGeneratedFileIsUpToDate(t *testing.T) {
-	const folder = "../../mcp"
+	const folder = "../.."
 	want, err := generate(folder)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,4 @@
-// Package paging follows the cursors of a list that a server sends in pages.
-package paging
+package era
 
 import (
 	"bytes"

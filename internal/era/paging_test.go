@@ -1,13 +1,9 @@
-package paging
+package era
 
 import (
 	"encoding/json"
 	"testing"
-
-	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestCursors(t *testing.T) {
 	type page struct{ cursor, entries, end string }
