@@ -15,8 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
-	"github.com/dovetail-go/dovetail/internal/filelock"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 // A FileJournal is a [Journal] in an append-only file. Each line is a JSON object with the
@@ -54,7 +53,7 @@ func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 	}
 	j, err := lockAndOpen(file, logger)
 	if err == nil {
-		err = atomicfile.SyncDir(filepath.Dir(path)) // so that a new file survives a crash
+		err = sharedfile.SyncDir(filepath.Dir(path)) // so that a new file survives a crash
 	}
 	if err != nil {
 		_ = file.Close() // err is more important
@@ -67,8 +66,8 @@ func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 var ErrInUse = errors.New("approval: the journal is in use by this or another process")
 
 func lockAndOpen(file *os.File, logger *slog.Logger) (*FileJournal, error) {
-	err := filelock.Try(file)
-	if errors.Is(err, filelock.ErrLocked) {
+	err := sharedfile.TryLock(file)
+	if errors.Is(err, sharedfile.ErrLocked) {
 		err = ErrInUse
 	}
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 // ErrFileChanged is the error of saving a lock whose file has changed since it was last read or
@@ -39,7 +39,7 @@ func (l *Lock) Reload() error {
 	if l.path == "" {
 		return nil
 	}
-	text, err := atomicfile.Read(l.path, maxFile)
+	text, err := sharedfile.Read(l.path, maxFile)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (l *Lock) Save() error {
 
 // checkFile returns ErrFileChanged if the file has changed since it was last read or written.
 func (l *Lock) checkFile() error {
-	text, err := atomicfile.Read(l.path, maxFile)
+	text, err := sharedfile.Read(l.path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if l.onDisk == nil {
 			return nil
@@ -105,7 +105,7 @@ func replaceFile(path string, text []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	return atomicfile.Write(path, text, 0)
+	return sharedfile.Write(path, text, 0)
 }
 
 // fileVersion is the version of the file format.

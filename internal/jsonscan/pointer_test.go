@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
 func TestParsePointer(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 // WriteFile replaces a file, or creates it and the directories above it. created reports
@@ -66,7 +66,7 @@ func (w *Workspace) write(given string, data []byte, mayCreate bool) (created bo
 	case info.Mode().Perm()&0o222 == 0:
 		return false, &Error{given, fs.ErrPermission}
 	}
-	return created, w.wrap(given, atomicfile.WriteIn(dir, base, data, 0))
+	return created, w.wrap(given, sharedfile.WriteIn(dir, base, data, 0))
 }
 
 // openDir opens a directory to change something in it, and creates it if mayCreate. It opens

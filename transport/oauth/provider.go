@@ -10,15 +10,19 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/dovetail-go/dovetail/transport/oauth/internal/provider"
 	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
 // providerAge is how long the metadata of an identity provider is used.
 const providerAge = 10 * time.Minute
 
-// An identityProvider sends the requests of package proxy to the issuer of a registration.
-type identityProvider struct {
+// ErrLoginEnded says that a person has to log in again at the identity provider.
+var ErrLoginEnded = errors.New("the login has ended at the identity provider")
+
+// A Provider is an identity provider with which a program is registered, and at which people log in: package
+// [github.com/dovetail-go/dovetail/transport/oauth/proxy] needs it. Other programs use a [CodeFlow]. The errors of its
+// methods are an *[Error], a *[MetadataError] or those of the network. Its methods may be called concurrently.
+type Provider struct {
 	client       *Client
 	registration Registration
 	known        atomic.Pointer[knownProvider]
@@ -31,33 +35,32 @@ type knownProvider struct {
 	at time.Time // when it was fetched
 }
 
-// Provider returns what [github.com/dovetail-go/dovetail/transport/oauth/proxy] needs to log
-// people in at the issuer of a registration. Other programs use a [CodeFlow]. It fetches nothing. It
-// returns an error if the registration or an endpoint is invalid.
-func (c *Client) Provider(registration Registration, at provider.Endpoints) (provider.Provider, error) {
+// Provider returns the issuer of a registration. The endpoints are those of an issuer without metadata, else both are "".
+// Provider fetches nothing. It returns an error if the registration or an endpoint is invalid.
+func (c *Client) Provider(registration Registration, authorizationEndpoint, tokenEndpoint string) (*Provider, error) {
 	if err := syntax.CheckIdentifier("Provider", registration.Issuer); err != nil {
 		return nil, err
 	}
 	if err := registration.check(); err != nil {
 		return nil, fmt.Errorf("the Client: %w", err)
 	}
-	p := &identityProvider{client: c, registration: registration, fixed: at != provider.Endpoints{}}
+	p := &Provider{client: c, registration: registration, fixed: authorizationEndpoint != "" || tokenEndpoint != ""}
 	if !p.fixed {
 		return p, nil
 	}
-	for _, endpoint := range []string{at.Authorization, at.Token} {
+	for _, endpoint := range []string{authorizationEndpoint, tokenEndpoint} {
 		if err := c.guard.Check(endpoint); err != nil {
 			return nil, err
 		}
 	}
 	p.known.Store(&knownProvider{serverMetadata: &serverMetadata{
-		issuer: registration.Issuer, authorizationEndpoint: at.Authorization, tokenEndpoint: at.Token, authMethods: []string{MethodPost, MethodBasic, MethodNone},
+		issuer: registration.Issuer, authorizationEndpoint: authorizationEndpoint, tokenEndpoint: tokenEndpoint, authMethods: []string{MethodPost, MethodBasic, MethodNone},
 	}})
 	return p, nil
 }
 
 // request returns a request to the provider. It fetches the metadata of the provider if necessary.
-func (p *identityProvider) request(ctx context.Context) (*tokenRequest, error) {
+func (p *Provider) request(ctx context.Context) (*tokenRequest, error) {
 	known := p.known.Load()
 	if known == nil || !p.fixed && time.Since(known.at) >= providerAge {
 		m, err := p.client.authorizationServer(ctx, p.registration.Issuer, false)
@@ -70,8 +73,9 @@ func (p *identityProvider) request(ctx context.Context) (*tokenRequest, error) {
 	return &tokenRequest{client: p.client, server: known.serverMetadata}, nil
 }
 
-// AuthorizationURL implements [provider.Provider].
-func (p *identityProvider) AuthorizationURL(ctx context.Context, config oauth2.Config, state string, options ...oauth2.AuthCodeOption) (string, error) {
+// AuthorizationURL returns the URL at which a person logs in. config has the redirect URI and the scopes; the endpoints
+// and the client id are added.
+func (p *Provider) AuthorizationURL(ctx context.Context, config oauth2.Config, state string, options ...oauth2.AuthCodeOption) (string, error) {
 	r, err := p.request(ctx)
 	if err != nil {
 		return "", err
@@ -80,8 +84,9 @@ func (p *identityProvider) AuthorizationURL(ctx context.Context, config oauth2.C
 	return r.authorizationURL(config, state, options...)
 }
 
-// Exchange implements [provider.Provider].
-func (p *identityProvider) Exchange(ctx context.Context, response url.Values, state, verifier, redirectURI string) (*oauth2.Token, error) {
+// Exchange exchanges the code of an authorization response for tokens. It checks that the response is for the request
+// with the state, and from the provider (RFC 9207).
+func (p *Provider) Exchange(ctx context.Context, response url.Values, state, verifier, redirectURI string) (*oauth2.Token, error) {
 	r, err := p.request(ctx)
 	if err != nil {
 		return nil, err
@@ -93,15 +98,15 @@ func (p *identityProvider) Exchange(ctx context.Context, response url.Values, st
 	return r.send(ctx, &p.registration, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {verifier}, "redirect_uri": {redirectURI}})
 }
 
-// Refresh implements [provider.Provider].
-func (p *identityProvider) Refresh(ctx context.Context, refreshToken string) (*oauth2.Token, error) {
+// Refresh requests the next token. The error wraps [ErrLoginEnded] if the provider says that the login has ended.
+func (p *Provider) Refresh(ctx context.Context, refreshToken string) (*oauth2.Token, error) {
 	r, err := p.request(ctx)
 	if err != nil {
 		return nil, err
 	}
 	token, err := r.send(ctx, &p.registration, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refreshToken}})
 	if endsLogin(err) {
-		err = fmt.Errorf("%w: %w", provider.ErrEnded, err)
+		err = fmt.Errorf("%w: %w", ErrLoginEnded, err)
 	}
 	return token, err
 }
@@ -124,8 +129,8 @@ func endsLogin(err error) bool {
 	return false
 }
 
-// Revoke implements [provider.Provider].
-func (p *identityProvider) Revoke(ctx context.Context, refreshToken string) error {
+// Revoke revokes a refresh token, if the provider supports that (RFC 7009).
+func (p *Provider) Revoke(ctx context.Context, refreshToken string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
 	r, err := p.request(ctx)

@@ -18,8 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
-	"github.com/dovetail-go/dovetail/internal/filelock"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 // A TokenStore stores a client's tokens and registrations. Values are secrets. A client
@@ -142,7 +141,7 @@ func (s *FileStore) Save(ctx context.Context, key string, value Secret) error {
 	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, storeTimeout, errStoreLocked)
 	defer cancel()
-	lock, err := filelock.Open(ctx, s.path+lockSuffix)
+	lock, err := sharedfile.OpenLocked(ctx, s.path+lockSuffix)
 	if err != nil {
 		return err
 	}
@@ -167,7 +166,7 @@ var errStoreLocked = errors.New("another process has not finished writing the fi
 // file has the name of the file, 16 digits of a hash of the key, and ".lock".
 func (s *FileStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	hash := sha256.Sum256([]byte(key))
-	lock, err := filelock.Open(ctx, s.path+"."+hex.EncodeToString(hash[:8])+lockSuffix)
+	lock, err := sharedfile.OpenLocked(ctx, s.path+"."+hex.EncodeToString(hash[:8])+lockSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +244,7 @@ func (s *FileStore) write(values map[string]string) (err error) {
 	if len(sealed) > maxFile {
 		return fmt.Errorf("the file would have more than %d bytes", maxFile)
 	}
-	return atomicfile.Write(s.path, sealed, 0o600)
+	return sharedfile.Write(s.path, sealed, 0o600)
 }
 
 // Format prints a constant, so that no secret is printed.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/clients"
 	"github.com/dovetail-go/dovetail/bridge/config"
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 var addCommand = &command{
@@ -119,7 +119,7 @@ func (c *fileSelection) files() (*clients.System, []*clientFile, error) {
 		if path == "" {
 			continue
 		}
-		text, err := atomicfile.Read(path, maxSettings)
+		text, err := sharedfile.Read(path, maxSettings)
 		if errors.Is(err, fs.ErrNotExist) && at < 0 {
 			continue
 		}
@@ -248,7 +248,7 @@ func replaceFile(path string, before, after []byte) error {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
-		current, err := atomicfile.Read(path, maxSettings)
+		current, err := sharedfile.Read(path, maxSettings)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,6 @@ import (
 const importPolicy = `
 # L0: knows nothing but the standard library.
 internal/test/archtest:
-internal/atomicfile:
 mcp/internal/codecgen:
 internal/backoff:
 internal/bufpool:
@@ -38,7 +37,7 @@ internal/pattern:
 internal/token:
 internal/test/memnet:
 internal/test/faults:     testing os/exec
-internal/filelock:        internal/backoff golang.org/x/sys
+internal/sharedfile:      internal/backoff golang.org/x/sys
 internal/test/soak:
 internal/test/walks:
 internal/test/runtests:   os/exec
@@ -83,11 +82,10 @@ transport/streamable/internal/session: jsonrpc mcp transport transport/store tra
 transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse transport/streamable/internal/session transport/streamable/internal/wire transport/internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sys
 transport/oauth/internal/syntax: internal/jsonscan internal/netguard
-transport/oauth/internal/provider: golang.org/x/oauth2
-transport/oauth:          jsonrpc mcp transport transport/store transport/oauth/internal/provider transport/oauth/internal/syntax internal/atomicfile internal/filelock internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
+transport/oauth:          jsonrpc mcp transport transport/store transport/oauth/internal/syntax internal/sharedfile internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
-transport/oauth/proxy:    transport/store transport/oauth transport/oauth/internal/provider transport/oauth/internal/syntax internal/jsonscan internal/netguard internal/state internal/token
+transport/oauth/proxy:    transport/store transport/oauth transport/oauth/internal/syntax internal/jsonscan internal/netguard internal/state internal/token
                           net/http github.com/hashicorp/golang-lru/v2 golang.org/x/oauth2
 transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
 
@@ -122,14 +120,14 @@ server/resources:         mcp server server/internal/filetree internal/jsonscan 
 server/skills:            mcp server server/internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec
 server/webhook:           server/webhook/delivery transport/store internal/backoff internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
-server/workspace:         mcp server internal/atomicfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
+server/workspace:         mcp server internal/sharedfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp server server/process server/workspace internal/peertext net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp transport/store policy internal/state internal/atomicfile internal/deadline internal/filelock internal/jsonscan internal/peertext internal/task internal/token approval/internal/tty
+approval:                 jsonrpc mcp transport/store policy internal/state internal/sharedfile internal/deadline internal/jsonscan internal/peertext internal/task internal/token approval/internal/tty
 approval/channel:         jsonrpc transport/store approval internal/state internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
@@ -137,7 +135,7 @@ approval/page:            internal/httpguard net/http
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/era internal/jsonscan internal/task internal/uritemplate
                           golang.org/x/sync
-bridge/pin:               jsonrpc mcp server internal/atomicfile internal/jsonscan github.com/go-json-experiment/json
+bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball
 bridge/llm:               mcp bridge internal/jsonscan
 bridge/config:            jsonrpc mcp transport transport/httptransport transport/sse transport/stdio transport/streamable transport/ws approval bridge

@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -115,7 +115,7 @@ var key = bytes.Repeat([]byte("k"), 32)
 var durables = map[string]func(t *testing.T, path string) durable{
 	"a replaced file": func(_ *testing.T, path string) durable {
 		return durable{
-			write: func(value string) error { return atomicfile.Write(path, []byte(value), 0) },
+			write: func(value string) error { return sharedfile.Write(path, []byte(value), 0) },
 			read: func() (string, error) {
 				text, err := os.ReadFile(path)
 				return string(text), err

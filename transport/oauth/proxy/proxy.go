@@ -25,7 +25,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/transport/oauth"
-	"github.com/dovetail-go/dovetail/transport/oauth/internal/provider"
 	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -157,7 +156,7 @@ type Proxy struct {
 	secure   bool     // the issuer is https
 	metadata []byte
 	ring     *token.Ring
-	provider provider.Provider
+	provider *oauth.Provider
 	identity *oauth.JWTVerifier // of ID tokens
 	logins   state.Records[loginUses]
 	recent   *lru.Cache[string, struct{}]   // keys of logins in the memory of this process; nil with Options.Store
@@ -227,7 +226,7 @@ func newProxy(o Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.provider, err = client.Provider(o.Client, provider.Endpoints{Authorization: o.AuthorizationEndpoint, Token: o.TokenEndpoint}); err != nil {
+	if p.provider, err = client.Provider(o.Client, o.AuthorizationEndpoint, o.TokenEndpoint); err != nil {
 		return nil, err
 	}
 	p.identity, err = oauth.NewJWTVerifier(&oauth.JWTOptions{

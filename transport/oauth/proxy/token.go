@@ -21,7 +21,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/transport/oauth"
-	"github.com/dovetail-go/dovetail/transport/oauth/internal/provider"
 	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
@@ -254,7 +253,7 @@ func (p *Proxy) refresh(w http.ResponseWriter, r *http.Request, form url.Values)
 			g.Refresh = next.RefreshToken
 		}
 		p.issue(w, &g, scopes)
-	case errors.Is(err, provider.ErrEnded):
+	case errors.Is(err, oauth.ErrLoginEnded):
 		p.options.Logger.Info("oauth: the provider refuses to refresh a login", "subject", jsonscan.Quote(g.Subject), "error", err)
 		if err := p.end(ctx, &g); err != nil { // the refresh token cannot be used again in any case
 			p.options.Logger.Error("oauth: the store of logins fails", "error", err)

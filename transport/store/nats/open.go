@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/dovetail-go/dovetail/internal/filelock"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -204,9 +204,9 @@ func loopback(address string) (host string, port int, err error) {
 func lock(dir string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // for a process that is ending
 	defer cancel()
-	file, err := filelock.Open(ctx, filepath.Join(dir, "lock"))
+	file, err := sharedfile.OpenLocked(ctx, filepath.Join(dir, "lock"))
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = filelock.ErrLocked
+		err = sharedfile.ErrLocked
 	}
 	return file, err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	driver "github.com/nats-io/nats.go"
 
-	"github.com/dovetail-go/dovetail/internal/filelock"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
@@ -208,8 +208,8 @@ func TestOtherOptions(t *testing.T) {
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := embedded(t, dir, nil)
-	if _, err := nats.Embedded(dir, nil); !errors.Is(err, filelock.ErrLocked) {
-		t.Errorf("a second server: error %v, want %v", err, filelock.ErrLocked)
+	if _, err := nats.Embedded(dir, nil); !errors.Is(err, sharedfile.ErrLocked) {
+		t.Errorf("a second server: error %v, want %v", err, sharedfile.ErrLocked)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 const (
@@ -134,7 +134,7 @@ type step struct {
 
 // Load reads a file.
 func Load(path string) (*Transcript, error) {
-	text, err := atomicfile.Read(path, maxFile)
+	text, err := sharedfile.Read(path, maxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package filelock
+package sharedfile
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try says which failures mean that the file system has no locks.
+// TryLock says which failures mean that the file system has no locks.
 func TestLockErrors(t *testing.T) {
 	for errno, unsupported := range map[unix.Errno]bool{
 		unix.ENOLCK: true, unix.ENOSYS: true, unix.EOPNOTSUPP: true, unix.EWOULDBLOCK: false, unix.EIO: false, unix.EBADF: false,

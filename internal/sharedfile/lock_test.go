@@ -1,4 +1,4 @@
-package filelock_test
+package sharedfile_test
 
 import (
 	"context"
@@ -7,15 +7,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/filelock"
-	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	first, err := filelock.Open(t.Context(), path)
+	first, err := sharedfile.OpenLocked(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,18 +21,18 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if err := filelock.Try(other); !errors.Is(err, filelock.ErrLocked) {
+	if err := sharedfile.TryLock(other); !errors.Is(err, sharedfile.ErrLocked) {
 		t.Errorf("a locked file: %v", err)
 	}
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	if _, err := filelock.Open(ctx, path); !errors.Is(err, stop) {
+	if _, err := sharedfile.OpenLocked(ctx, path); !errors.Is(err, stop) {
 		t.Errorf("a caller that left: %v", err)
 	}
 	second := make(chan *os.File)
 	go func() {
-		file, err := filelock.Open(t.Context(), path)
+		file, err := sharedfile.OpenLocked(t.Context(), path)
 		if err != nil {
 			t.Error(err)
 		}
@@ -47,10 +44,10 @@ func TestOpen(t *testing.T) {
 	if file := <-second; file.Close() != nil {
 		t.Error("closing has failed")
 	}
-	if err := filelock.Try(other); err != nil {
+	if err := sharedfile.TryLock(other); err != nil {
 		t.Errorf("after all locks were released: %v", err)
 	}
-	if _, err := filelock.Open(t.Context(), filepath.Join(path, "x")); err == nil {
+	if _, err := sharedfile.OpenLocked(t.Context(), filepath.Join(path, "x")); err == nil {
 		t.Error("a file in a file is locked")
 	}
 }

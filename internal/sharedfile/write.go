@@ -1,4 +1,4 @@
-package atomicfile
+package sharedfile
 
 import (
 	"crypto/rand"

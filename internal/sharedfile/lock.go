@@ -1,4 +1,4 @@
-package filelock
+package sharedfile
 
 import (
 	"context"
@@ -12,12 +12,14 @@ import (
 // ErrLocked says that a file is locked, by this or another process.
 var ErrLocked = errors.New("the file is locked by this or another process")
 
-// Open opens a file for writing, creates it if necessary with the mode 0600, and waits for its
+// OpenLocked opens a file for writing, creates it if necessary with the mode 0600, and waits for its
 // lock. Close the file to release the lock. When ctx ends first, the error is its cause. On a
-// file system without locks, Open returns the file, which is not locked.
-func Open(ctx context.Context, path string) (*os.File, error) { return open(ctx, path, Try) }
+// file system without locks, OpenLocked returns the file, which is not locked.
+func OpenLocked(ctx context.Context, path string) (*os.File, error) {
+	return openLocked(ctx, path, TryLock)
+}
 
-func open(ctx context.Context, path string, try func(*os.File) error) (*os.File, error) {
+func openLocked(ctx context.Context, path string, try func(*os.File) error) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package filelock
+package sharedfile
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try locks a file for this process until the file is closed. The error is [ErrLocked] if the
-// file is locked. On Windows other processes cannot read a locked range, so Try locks a byte
+// TryLock locks a file for this process until the file is closed. The error is [ErrLocked] if the
+// file is locked. On Windows other processes cannot read a locked range, so TryLock locks a byte
 // beyond any possible end of the file.
-func Try(file *os.File) error {
+func TryLock(file *os.File) error {
 	connection, err := file.SyscallConn()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package atomicfile_test
+package sharedfile_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/atomicfile"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 )
 
@@ -26,7 +26,7 @@ func TestWrite(t *testing.T) {
 		{"read only", "four", 0o444, 0o444},
 		{"stays read only", "five", 0, 0o444},
 	} {
-		if err := atomicfile.Write(path, []byte(step.data), step.perm); err != nil {
+		if err := sharedfile.Write(path, []byte(step.data), step.perm); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		if data, err := os.ReadFile(path); err != nil || string(data) != step.data {
@@ -44,23 +44,23 @@ func TestReadIsLimited(t *testing.T) {
 	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := atomicfile.Read(path, 5); err != nil || string(data) != "12345" {
+	if data, err := sharedfile.Read(path, 5); err != nil || string(data) != "12345" {
 		t.Errorf("got %q, %v", data, err)
 	}
-	if data, err := atomicfile.Read(path, 4); err == nil || len(data) > 0 {
+	if data, err := sharedfile.Read(path, 4); err == nil || len(data) > 0 {
 		t.Errorf("a longer file is %q, %v", data, err)
 	}
 }
 
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
-	if err := atomicfile.Write(filepath.Join(dir, "missing", "file"), nil, 0); !errors.Is(err, fs.ErrNotExist) {
+	if err := sharedfile.Write(filepath.Join(dir, "missing", "file"), nil, 0); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing directory: %v", err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "folder", "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := atomicfile.Write(filepath.Join(dir, "folder"), []byte("x"), 0); err == nil {
+	if err := sharedfile.Write(filepath.Join(dir, "folder"), []byte("x"), 0); err == nil {
 		t.Error("a directory was replaced")
 	}
 	wantOnly(t, dir, "folder")
@@ -68,10 +68,10 @@ func TestWriteFails(t *testing.T) {
 
 func TestSyncDir(t *testing.T) {
 	dir := t.TempDir()
-	if err := atomicfile.SyncDir(dir); err != nil {
+	if err := sharedfile.SyncDir(dir); err != nil {
 		t.Error(err)
 	}
-	if err := atomicfile.SyncDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
+	if err := sharedfile.SyncDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package filelock
+package sharedfile
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try locks a file for this process until the file is closed. The error is [ErrLocked] if the
+// TryLock locks a file for this process until the file is closed. The error is [ErrLocked] if the
 // file is locked, and [errors.ErrUnsupported] if its file system has no locks.
-func Try(file *os.File) error {
+func TryLock(file *os.File) error {
 	connection, err := file.SyscallConn()
 	if err != nil {
 		return err
