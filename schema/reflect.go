@@ -249,7 +249,7 @@ func (r *reflection) composite(t reflect.Type) *jsonschema.Schema {
 // body describes a struct, list or map in place.
 func (r *reflection) body(t reflect.Type) *jsonschema.Schema {
 	s := r.membersOf(t)
-	if extender, ok := reflect.Zero(t).Interface().(interface{ JSONSchemaExtend(*jsonschema.Schema) }); ok {
+	if extender, ok := reflect.TypeAssert[interface{ JSONSchemaExtend(*jsonschema.Schema) }](reflect.Zero(t)); ok {
 		extender.JSONSchemaExtend(s)
 	}
 	return s

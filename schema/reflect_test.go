@@ -34,8 +34,8 @@ type (
 		Kids  []*tree `json:"kids,omitempty"`
 	}
 	selfEmbedded struct {
-		A int
-		*selfEmbedded
+		A             int
+		*selfEmbedded //nolint:unused // the type embeds a pointer to itself
 	}
 	tags        map[string]tags
 	words       []string

@@ -60,7 +60,7 @@ func generate(folder string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for i := 0; i < len(p.parts); i++ { // a part can have parts
+	for i := 0; i < len(p.parts); i++ { //nolint:intrange // a part can have parts, which are appended
 		if err := p.writeAppendMembers(&out, p.parts[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.parts[i], err)
 		}
