@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
@@ -131,7 +132,10 @@ func (m *member) port() int {
 	return port
 }
 
-// newCluster starts three servers, without waiting for their leader.
+// routesOfPeer is the number of connections between two servers: the default pool, and one for the system account.
+const routesOfPeer = server.DEFAULT_ROUTE_POOL_SIZE + 1
+
+// newCluster starts three servers and waits until all of them are connected, without waiting for their leader.
 func newCluster(t testing.TB) []*member {
 	t.Helper()
 	members := make([]*member, 3)
@@ -151,6 +155,11 @@ func newCluster(t testing.TB) []*member {
 		})
 	}
 	starting.Wait()
+	for i, m := range members {
+		waittest.Until(t, fmt.Sprintf("the connections of member %d", i), func() bool {
+			return m.server.NumRoutes() == (len(members)-1)*routesOfPeer
+		})
+	}
 	return members
 }
 
