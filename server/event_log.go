@@ -110,7 +110,7 @@ func (t *topic) append(ctx context.Context, s *Server, r *record) (id uint64, er
 	if err != nil {
 		return 0, err
 	}
-	if id, err = s.events.log().Append(ctx, t.stream(s), sealed); err != nil {
+	if id, err = s.records.get().Append(ctx, t.stream(s), sealed); err != nil {
 		return 0, err
 	}
 	t.saw(id, now)
@@ -151,7 +151,7 @@ func (t *topic) open(ctx context.Context, s *Server, e store.Entry) (*record, er
 func (t *topic) head(ctx context.Context, s *Server) (uint64, error) {
 	last, added := t.known()
 	if last > 0 {
-		for e, err := range s.events.log().Read(ctx, t.stream(s), last) {
+		for e, err := range s.records.get().Read(ctx, t.stream(s), last) {
 			if errors.Is(err, store.ErrPurged) {
 				last = 0
 				break
@@ -219,35 +219,9 @@ func (t *topic) cursorBinding(s *Server, principal string) []byte {
 // events is what a server needs for its events.
 type events struct {
 	server *Server
-	own    sync.Once
-	memory *store.Memory // without Options.Store
 
 	streams *quota.Quota
 	waker   waker
-}
-
-// log returns the log of all events.
-func (e *events) log() store.Log {
-	if s := e.server.options.Store; s != nil {
-		return s
-	}
-	e.own.Do(func() {
-		memory, err := store.NewMemory(nil)
-		if err != nil {
-			panic(err) // the defaults are valid
-		}
-		e.memory = memory
-	})
-	return e.memory
-}
-
-// close releases the log of a server without a store.
-func (e *events) close() error {
-	e.own.Do(func() {})
-	if e.memory == nil {
-		return nil
-	}
-	return e.memory.Close()
 }
 
 const (
@@ -431,7 +405,7 @@ func (r *eventReader) poll(ctx context.Context, call *mcp.Call, params *mcp.Even
 // batch appends occurrences to a result.
 func (r *eventReader) batch(ctx context.Context, most int, result *mcp.PollEventsResult) error {
 	size, scanned := 0, 0
-	for e, err := range r.server.events.log().Read(ctx, r.topic.stream(r.server), r.position) {
+	for e, err := range r.server.records.get().Read(ctx, r.topic.stream(r.server), r.position) {
 		if err != nil {
 			return err
 		}
@@ -490,7 +464,7 @@ func (r *eventReader) follow(ctx context.Context, call *mcp.Call, heartbeats <-c
 	defer cancel()
 	from := r.position
 	following.Go(func() {
-		for e, err := range r.server.events.log().Follow(ctx, r.topic.stream(r.server), from) {
+		for e, err := range r.server.records.get().Follow(ctx, r.topic.stream(r.server), from) {
 			if err != nil {
 				failed <- err
 				return

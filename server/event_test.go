@@ -559,3 +559,20 @@ func (b boundAs) Bind(link transport.Link) jsonrpc.Handler {
 	link.Principal = b.principal
 	return b.server.Bind(link)
 }
+
+// After its shutdown, a server without Options.Store publishes nothing, whether it has published before or not.
+func TestPublishAfterShutdown(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		s := server.New(mcp.Implementation{Name: "s", Version: "1"}, nil)
+		topic := addIncidents(s)
+		if before {
+			publish(t, topic, incident{ID: "1"}, nil)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := topic.Publish(t.Context(), incident{ID: "2"}, nil); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("published before: %t: Publish gives %v, want %v", before, err, store.ErrClosed)
+		}
+	}
+}

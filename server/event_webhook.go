@@ -412,14 +412,14 @@ func (e *events) begin(started <-chan struct{}) {
 	})
 }
 
-// stop ends the deliverer, and releases the log of a server without a store.
+// stop ends the deliverer.
 func (e *events) stop(ctx context.Context) error {
 	w := &e.waker
 	w.mu.Lock()
 	w.stopped = true
 	w.mu.Unlock()
 	if w.cancel == nil {
-		return e.close()
+		return nil
 	}
 	w.cancel()
 	ended := make(chan struct{})
@@ -427,8 +427,5 @@ func (e *events) stop(ctx context.Context) error {
 		w.tasks.Wait()
 		close(ended)
 	}()
-	if err := await(ctx, ended); err != nil {
-		return err
-	}
-	return e.close()
+	return await(ctx, ended)
 }

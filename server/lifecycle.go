@@ -443,7 +443,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
 	s.drainTasks()
 	err := await(ctx, s.calls.stop())
-	err = errors.Join(err, s.stopTasks(ctx), s.events.stop(ctx), s.life.stop(ctx))
+	err = errors.Join(err, s.stopTasks(ctx), s.events.stop(ctx), s.life.stop(ctx), s.records.close())
 	if s.exchange != nil {
 		s.exchange.close(ctx)
 	}

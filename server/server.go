@@ -123,6 +123,7 @@ type Server struct {
 	handle   mcp.Handler        // Options.Middleware, then dispatch
 	stateKey stateKey           // of calls that ask, and of messages between replicas
 	dataKey  *state.Key         // of tasks and events
+	records  recordStore
 	tasks    tasks
 	era      *era.Server
 
@@ -160,6 +161,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 		s.options.MaxTasks = DefaultMaxTasks
 	}
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
+	s.records.shared = s.options.Store
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
 	s.life.server, s.events.server = s, s

@@ -92,8 +92,7 @@ func (t *Tool) becomeTask(ctx context.Context, call *mcp.Call) error {
 // tasks are the tasks of a server. The zero value has none.
 type tasks struct {
 	mu      sync.Mutex
-	engine  *task.Engine  // nil until it is needed
-	memory  *store.Memory // the store of a server without Options.Store
+	engine  *task.Engine // nil until it is needed
 	stopped bool
 
 	polls *quota.Quota // of the subscriptions to tasks that entries keep
@@ -109,16 +108,8 @@ func (s *Server) taskEngine() (*task.Engine, error) {
 	case s.tasks.stopped:
 		return nil, errStopping
 	}
-	shared := s.options.Store
-	if shared == nil {
-		memory, err := store.NewMemory(nil)
-		if err != nil {
-			return nil, err
-		}
-		s.tasks.memory, shared = memory, memory
-	}
 	s.tasks.engine = task.New(task.Config{
-		Store: shared, Key: s.dataKey, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
+		Store: s.records.get(), Key: s.dataKey, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
 	})
 	return s.tasks.engine, nil
 }
@@ -146,14 +137,10 @@ func (s *Server) drainTasks() {
 // stopTasks waits for the tasks that run until ctx ends, and then interrupts them.
 func (s *Server) stopTasks(ctx context.Context) error {
 	s.drainTasks()
-	var err error
-	if s.tasks.engine != nil {
-		err = s.tasks.engine.Stop(ctx)
+	if s.tasks.engine == nil {
+		return nil
 	}
-	if s.tasks.memory != nil {
-		err = errors.Join(err, s.tasks.memory.Close())
-	}
-	return err
+	return s.tasks.engine.Stop(ctx)
 }
 
 // hasTasks reports whether calls of any tool may continue as tasks.

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// A recordStore is the store of tasks and events: Options.Store, or a private one in memory, which is made when it is
+// needed first.
+type recordStore struct {
+	shared store.Store // nil without Options.Store
+
+	once    sync.Once
+	private *store.Memory
+}
+
+func (r *recordStore) get() store.Store {
+	if r.shared != nil {
+		return r.shared
+	}
+	return r.inMemory()
+}
+
+func (r *recordStore) inMemory() *store.Memory {
+	r.once.Do(func() {
+		private, err := store.NewMemory(nil)
+		if err != nil {
+			panic(err) // the defaults are valid
+		}
+		r.private = private
+	})
+	return r.private
+}
+
+// close closes the private store, which is made even if it was not needed: a later operation then fails with
+// [store.ErrClosed].
+func (r *recordStore) close() error {
+	if r.shared != nil {
+		return nil
+	}
+	return r.inMemory().Close()
+}
