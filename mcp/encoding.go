@@ -181,7 +181,7 @@ func (w *objectWriter) optionalRawMap(name string, values map[string]json.RawMes
 	w.member(name, func(dst []byte) ([]byte, error) {
 		members := openObject(dst)
 		for _, key := range slices.Sorted(maps.Keys(values)) {
-			members.raw(key, values[key])
+			members.rawOr(key, values[key], "null")
 		}
 		return members.close(nil)
 	})

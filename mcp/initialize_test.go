@@ -2,10 +2,25 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/mcp"
 )
+
+// A nil value in a map of raw values is sent as null.
+func TestNilCapability(t *testing.T) {
+	values := map[string]json.RawMessage{"a/b": nil, "c/d": json.RawMessage(`{}`)}
+	for _, has := range []any{
+		&mcp.ServerCapabilities{Extensions: values}, &mcp.ServerCapabilities{Experimental: values},
+		&mcp.ClientCapabilities{Extensions: values}, &mcp.ClientCapabilities{Experimental: values},
+	} {
+		got, err := json.Marshal(has)
+		if err != nil || !strings.Contains(string(got), `{"a/b":null,"c/d":{}}`) {
+			t.Errorf("%T is sent as %s, %v", has, got, err)
+		}
+	}
+}
 
 // TestCapabilityTrue checks that true is accepted in place of an object.
 func TestCapabilityTrue(t *testing.T) {
