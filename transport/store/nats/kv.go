@@ -130,9 +130,14 @@ func (s *Store) replace(ctx context.Context, key string, value []byte, revision 
 	}
 }
 
-// isBusy reports whether a change is to be repeated because of errBusy. It waits for that.
+// isBusy reports whether a change is to be repeated because of errBusy, and waits before. If ctx ends, the next attempt
+// returns its error.
 func (s *Store) isBusy(ctx context.Context, err error) bool {
-	return errors.Is(err, errBusy) && wait(ctx, changePause)
+	busy := errors.Is(err, errBusy)
+	if busy {
+		wait(ctx, changePause)
+	}
+	return busy
 }
 
 // checkRevision returns ErrConflict unless a key has a value with a revision. The server compares the revision when it
