@@ -75,7 +75,7 @@ const (
 	EventExecuting Event = "executing" // the call begins
 	EventExecuted  Event = "executed"  // the call has returned a result or a tool error
 	EventFailed    Event = "failed"    // the call has failed, or its result is unknown
-	EventPaused    Event = "paused"    // the call waits for its caller
+	EventPaused    Event = "paused"    // the call waits for its caller, or for the replica that continues it
 	EventResumed   Event = "resumed"   // the approved call continues after a pause, at this replica
 	EventRecovered Event = "recovered" // of the journal: an incomplete last line was removed
 )

@@ -174,8 +174,12 @@ func (r *run) leave(ctx context.Context) bool {
 	if !task.Postponed(ctx) || g.grants.stored(r.grant) == nil && !r.storeAgain(ctx) {
 		return false
 	}
-	g.grants.setStored(r.grant, nil)                              // callDone must not delete it
-	_ = g.appendEntry(time.Now(), r.grant, EventPaused, Answer{}) // appendEntry logs the error, and nothing runs
+	g.grants.setStored(r.grant, nil) // callDone must not delete it
+	answer := Answer{}
+	if r.executing {
+		answer.Reason = "interrupted; a later run continues the call"
+	}
+	_ = g.appendEntry(time.Now(), r.grant, EventPaused, answer) // appendEntry logs the error, and this run ends
 	r.end()
 	return true
 }

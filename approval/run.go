@@ -36,6 +36,9 @@ func (r *run) invoke(ctx context.Context, next mcp.Handler) (mcp.Result, error) 
 		}
 	}
 	r.executing = true
+	if task.Postponed(ctx) { // a later run makes the call
+		return nil, context.Cause(ctx)
+	}
 	r.call.FreezeArguments(changed)
 	return next(context.WithValue(ctx, approvedKey{}, r.grant.request), r.call)
 }

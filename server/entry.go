@@ -55,8 +55,9 @@ type Entry struct {
 	// nil means that Handle returns no tasks.
 	Tasks mcp.Handler
 	// Forwards says that Handle only passes calls of the tool on, to another entry or server, and may begin
-	// again. Otherwise, Handle of a call that a guard has made a task begins at most once, as the function of
-	// a [Tool] without MaxRestarts does.
+	// again, also after one approval: Handle must store what it has sent ([mcp.Call.Store]). Otherwise,
+	// Handle of a call that a guard has made a task begins at most once, as the function of a [Tool]
+	// without MaxRestarts does.
 	Forwards bool
 
 	pending  *pending // nil once the entry is in a catalog
