@@ -167,8 +167,8 @@ func (r *run) claim(ctx context.Context) error {
 	return nil
 }
 
-// leave ends a run whose function begins in a later one, and keeps the request for that. It returns false if the
-// request ends with this run.
+// leave ends a run that was interrupted before the function has begun, and keeps the request for the run that begins the
+// function. It returns false if the request ends with this run.
 func (r *run) leave(ctx context.Context) bool {
 	g := r.guard
 	if !task.Postponed(ctx) || g.grants.stored(r.grant) == nil && !r.storeAgain(ctx) {
