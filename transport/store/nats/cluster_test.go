@@ -3,16 +3,13 @@ package nats_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	driver "github.com/nats-io/nats.go"
 
-	"github.com/dovetail-go/dovetail/internal/task/tasktest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
@@ -198,23 +195,6 @@ func retry(t *testing.T, ctx context.Context, name string, operation func() erro
 			return
 		}
 	}
-}
-
-// Tasks in a cluster. The store of each scenario is connected to another member than the store of the previous
-// scenario. The test takes a minute.
-func TestExecutionsOfTasksInCluster(t *testing.T) {
-	if os.Getenv("DOVETAIL_CLUSTER") == "" {
-		t.Skip("DOVETAIL_CLUSTER is not set")
-	}
-	t.Parallel()
-	members := newCluster(t)
-	prefix := unique()
-	var next atomic.Int32
-	tasktest.Run(t, 3*time.Second, func(t *testing.T, limits store.Limits) store.Store {
-		opts := nats.Options{Limits: limits, Replicas: 3, Prefix: prefix()}
-		createStreams(t, members[0].url(), opts)
-		return connect(t, members[next.Add(1)%3].url(), &opts)
-	})
 }
 
 // A store that is connected to one member of a cluster receives what is published at another one after Subscribe has

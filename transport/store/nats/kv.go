@@ -117,7 +117,7 @@ func (s *Store) Update(ctx context.Context, key string, value []byte, revision u
 	return s.replace(ctx, key, value, revision, nats.Header{}, ttl)
 }
 
-// replace stores the message of a key in place of that with a revision, or returns ErrConflict.
+// replace stores the message of a key in place of the message with a revision, or returns ErrConflict.
 func (s *Store) replace(ctx context.Context, key string, value []byte, revision uint64, header nats.Header, ttl time.Duration) (uint64, error) {
 	for {
 		if err := s.checkRevision(ctx, key, revision); err != nil {
@@ -186,27 +186,23 @@ func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
 	}
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
+	header := nats.Header{operationHeader: {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
 	if revision != 0 {
-		return s.delete(ctx, key, revision)
+		_, err := s.replace(ctx, key, nil, revision, header, deletionAge)
+		return err
 	}
 	for {
 		item, err := s.Get(ctx, key)
 		if err == nil {
-			err = s.delete(ctx, key, item.Revision)
+			_, err = s.write(ctx, key, nil, item.Revision, header, deletionAge)
 		}
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil
-		case !errors.Is(err, store.ErrConflict):
+		case !errors.Is(err, store.ErrConflict) && !s.isBusy(ctx, err):
 			return err
 		}
 	}
-}
-
-func (s *Store) delete(ctx context.Context, key string, revision uint64) error {
-	header := nats.Header{operationHeader: {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
-	_, err := s.replace(ctx, key, nil, revision, header, deletionAge)
-	return err
 }
 
 // write stores the message of a key if the one before has the sequence number last. With 0
