@@ -80,7 +80,7 @@ type method struct {
 	optional bool
 	session  bool // the method belongs to the session, and is here for its scopes
 
-	offered func(s *Server) bool // that of the feature
+	offered func(s *Server) bool // the field of the feature
 }
 
 // newMethods returns the methods of all features by their names.

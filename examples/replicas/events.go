@@ -189,7 +189,7 @@ func (e *events) receive(subscription, id string, last *int) {
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()
 	e.counts.deliveries++
-	// An event whose call has failed may be on the way to the store longer than the next one.
+	// The event of a failed call may reach the store after the next event.
 	e.counts.checkDoubled(number <= *last && (acknowledged || !expected), "%s: %s comes after %d", subscription, id, *last)
 	e.counts.checkLost(err != nil || number > *last && !expected, "%s: %s was not emitted", subscription, id)
 	if acknowledged {

@@ -17,6 +17,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/store/postgres/postgrestest"
 )
@@ -183,12 +184,9 @@ func redisServer(t testing.TB) string {
 			t.Error(err)
 		}
 	})
-	for range 500 {
-		if _, err := os.Stat(socket); err == nil {
-			return "unix://" + socket
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("redis-server does not start")
-	return ""
+	waittest.Until(t, "the socket of redis-server", func() bool {
+		_, err := os.Stat(socket)
+		return err == nil
+	})
+	return "unix://" + socket
 }

@@ -299,7 +299,7 @@ func eventToWebhook(tb testing.TB, t *trail) {
 			tb.Error(err)
 		}
 	}()
-	// Until the job of the subscription has ended, it delivers an event that was published meanwhile.
+	// Before the job of the subscription has ended, it would deliver the event itself.
 	waittest.Until(tb, "the job of the subscription", func() bool { return t.follow([]string{"walks.markedStore.Ack"}) == "" })
 	if err := served.Publish(tb.Context(), dish{"soup"}, nil); err != nil {
 		tb.Fatal(err)
