@@ -140,7 +140,7 @@ func (c *Call) WithParams(params json.RawMessage) (*Call, error) {
 }
 
 // WithMeta returns a copy of the call with another _meta, or without one if meta is nil. Start from
-// Meta(call.Member("_meta")) to keep the other members. The error is that of [Call.WithParams].
+// Meta(call.Member("_meta")) to keep the other members. It returns the error of [Call.WithParams].
 func (c *Call) WithMeta(meta Meta) (*Call, error) {
 	params := c.Params()
 	if params == nil {
@@ -252,7 +252,7 @@ func (c *Call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 
 // Input asks the caller a question. It returns the answer if there is one, and otherwise an
 // *[InputRequired], which the handler must return. The call then runs again with the answer. key
-// identifies the question among those of the call, and must be the same in each run.
+// identifies the question among the questions of the call, and must be the same in each run.
 func (c *Call) Input(key string, question InputRequest) (json.RawMessage, error) {
 	if c.responder == nil {
 		return nil, errNoResponder

@@ -141,7 +141,7 @@ func expectedJSON(t reflect.Type) string {
 	}
 }
 
-// Error codes of MCP, in addition to those of JSON-RPC.
+// Error codes of MCP, in addition to the error codes of JSON-RPC.
 const (
 	// CodeResourceNotFound answers a read of a resource that does not exist; data has its uri.
 	// 2026-07-28 uses invalid params instead. Use [IsResourceNotFound] to recognize both.
@@ -181,7 +181,7 @@ func ResourceNotFound(uri string) *jsonrpc.Error {
 }
 
 // IsResourceNotFound reports whether err says that a resource does not exist, in any version: the
-// code is -32002, or the code is that of invalid params and data has a uri.
+// code is -32002, or the code is -32602 (invalid params) and data has a uri.
 func IsResourceNotFound(err error) bool {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {

@@ -118,6 +118,6 @@ type InputAnswers struct {
 	// InputResponses are the answers to the last questions by key: an [ElicitResult],
 	// [CreateMessageResult] or [ListRootsResult].
 	InputResponses map[string]json.RawMessage `json:"inputResponses,omitzero"`
-	// RequestState is that of the last result, unchanged.
+	// RequestState is the RequestState of the last result, unchanged.
 	RequestState string `json:"requestState,omitzero"`
 }

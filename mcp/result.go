@@ -19,7 +19,7 @@ type Page struct {
 	Extra      Extra      `json:",embed"`
 }
 
-// EmptyParams are parameters without members of their own: those of ping, roots/list,
+// EmptyParams are parameters without members of their own: the parameters of ping, roots/list,
 // server/discover and the list_changed notifications.
 type EmptyParams struct {
 	Meta  Meta  `json:"_meta,omitzero"`

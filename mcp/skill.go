@@ -44,8 +44,8 @@ type Skill struct {
 	// Frontmatter is the YAML front matter of SKILL.md as a JSON object. It has the members name and
 	// description.
 	Frontmatter json.RawMessage
-	// Resources are all files of the skill, SKILL.md and those of nested skills included. It is nil
-	// if Dynamic is set.
+	// Resources are all files of the skill, including SKILL.md and the files of nested skills. It is
+	// nil if Dynamic is set.
 	Resources []SkillResource
 	// Dynamic means that the files are generated, so that they have no digests. Nothing can be
 	// verified then.
@@ -179,7 +179,7 @@ type ReadDirectoryParams struct {
 
 // A SkillError says why a skill is not valid.
 type SkillError struct {
-	// Skill is the URI of the skill. File is that of one of its files, or "".
+	// Skill is the URI of the skill. File is the URI of one of its files, or "".
 	Skill, File string
 	// Reason says which rule is broken.
 	Reason string

@@ -25,7 +25,7 @@ type Target struct {
 	Origin Origin
 	// Definition is the entry as it is listed, or nil if it is in no list.
 	Definition *Definition
-	// Scopes are the OAuth scopes that a call needs, including those of all mounts.
+	// Scopes are the OAuth scopes that a call needs, including the scopes of all mounts.
 	Scopes []string
 	// Metadata is for guards and functions. It is not sent.
 	Metadata map[string]any

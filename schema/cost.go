@@ -26,7 +26,7 @@ type estimate struct {
 // A level has what is known about the value at a depth.
 type level struct {
 	times   []float64 // by id: how often each schema is applied to the value
-	members []int     // the ids of those of them that apply others to members or items
+	members []int     // the ids of the schemas that apply others to members or items
 	items   []int
 }
 

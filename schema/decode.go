@@ -199,7 +199,7 @@ func (v *Validator) prepare(ctx context.Context, raw []byte) ([]byte, error) {
 	w := newWalker(raw, v.meter())
 	w.decoding = true
 	if err = w.instance(v.root); err != nil && w.refusedNull {
-		// The null may be that of an optional member.
+		// The null may be the value of an optional member.
 		if raw, err = normalize(v.root, raw, w.meter); err != nil {
 			return nil, err
 		}
@@ -339,7 +339,7 @@ func (z *normalizer) object(n *node) error {
 			z.copied = z.s.Offset()
 			continue
 		}
-		if len(removed) > 0 && len(keys) == 0 { // the comma before it is that of a removed member
+		if len(removed) > 0 && len(keys) == 0 { // the comma before it belongs to a removed member
 			z.copyTo(end)
 			z.copied = z.s.KeyOffset()
 		}

@@ -29,7 +29,7 @@
 //
 // # Tags
 //
-// These tags of a struct field are read; [ForType] lists the keywords. The order is that of precedence.
+// These tags of a struct field are read; [ForType] lists the keywords. They are in the order of precedence.
 //
 //	jsonschema:"the name, or a part of it"    a description
 //	jsonschema:"minimum=1,maximum=9"          keywords; so begins a tag with a word and =

@@ -70,7 +70,7 @@ func shortName(t reflect.Type) string {
 	return name.String()
 }
 
-// nameDefinitions gives each shared definition a different name: that of its type, with the package in
+// nameDefinitions gives each shared definition a different name: the name of its type, with the package in
 // front if types of several packages have the name, and with a number at the end if needed.
 func (d *document) nameDefinitions() {
 	counts := map[string]int{}

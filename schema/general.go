@@ -269,7 +269,7 @@ func (l *loader) checkDialect(schema map[string]any, pointer string) error {
 }
 
 // checkPatterns refuses patterns that RE2 does not support or that are too large. Its errors have
-// the pointer of the pattern, which those of the library lack.
+// the pointer of the pattern, which the errors of the library lack.
 func (l *loader) checkPatterns(schema map[string]any, pointer string) error {
 	if pattern, ok := schema["pattern"].(string); ok {
 		if _, err := l.patterns.compile(pattern); err != nil {

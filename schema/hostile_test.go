@@ -114,9 +114,9 @@ func TestHostileWork(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			used := cputest.Time(func() { err = v.Validate(t.Context(), []byte(test.instance)) })
-			t.Logf("CPU time %v, that of a usual instance is %v: %.60v", used, usual, err)
+			t.Logf("CPU time %v, the CPU time of a usual instance is %v: %.60v", used, usual, err)
 			if used > maxRatio*usual {
-				t.Errorf("the CPU time is %v, that of a usual instance is %v", used, usual)
+				t.Errorf("the CPU time is %v, the CPU time of a usual instance is %v", used, usual)
 			}
 			runtime.ReadMemStats(&after)
 			if used := after.TotalAlloc - before.TotalAlloc; used > 4<<30 {

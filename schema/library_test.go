@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/schema"
 )
 
-// TestLibraryAgrees compares the verdicts about generated schemas of all keywords with those of the
+// TestLibraryAgrees compares the verdicts about generated schemas of all keywords with the verdicts of the
 // library that the general validator uses, called without anything around it.
 func TestLibraryAgrees(t *testing.T) {
 	rounds := 1_500

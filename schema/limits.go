@@ -58,7 +58,7 @@ const (
 	maxListed  = 64   // accepted values or names
 )
 
-// Costs in units of work. Those of one schema and one value do not depend on its size.
+// Costs in units of work. The cost of one schema and one value does not depend on the size of the value.
 const (
 	valueCost   = 32  // one schema applied to one value of the raw bytes
 	patternCost = 5   // one byte matched, for each instruction of the pattern

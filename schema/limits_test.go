@@ -90,7 +90,7 @@ func TestLimitsOfInstances(t *testing.T) {
 	}
 }
 
-// The limits are those of the table in the documentation of the package.
+// The limits equal the table in the documentation of the package.
 func TestLimitsAreDocumented(t *testing.T) {
 	documentation, err := os.ReadFile("doc.go")
 	if err != nil {

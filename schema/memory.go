@@ -108,7 +108,7 @@ type measurement struct {
 	names   int64 // the bytes of the names that are kept at a time
 }
 
-// measure reads an instance once and allocates nothing. The error is that of a text that is not JSON.
+// measure reads an instance once and allocates nothing. It returns an error if the text is not JSON.
 func measure(instance []byte) (measurement, error) {
 	m := measurement{decoded: int64(len(instance))}
 	s := jsonscan.New(instance)

@@ -56,7 +56,7 @@ type inner struct {
 	Name string     `json:"name"`
 }
 
-// All violations are reported at once: those of the schema, and those that only decoding finds.
+// All violations are reported together: violations of the schema, and violations that only decoding finds.
 func TestAllMisfits(t *testing.T) {
 	d, err := schema.NewDecoder[misfits](nil)
 	if err != nil {

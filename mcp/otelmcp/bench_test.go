@@ -23,7 +23,7 @@ import (
 var w3c = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 
 // providers are the telemetries that the benchmarks compare. None of them exports anything: "noop" is
-// that of a program without the SDK, "unsampled" that of the SDK for calls that are not sampled, and
+// the telemetry of a program without the SDK, "unsampled" is the SDK for calls that are not sampled, and
 // "recorded" records all spans and measurements.
 var providers = map[string]func() *otelmcp.Options{
 	"absent": func() *otelmcp.Options { return nil },

@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-go/dovetail/server/servertest"
 )
 
-// convention has the attributes that the conventions for MCP list for a span or histogram: those of
-// groups, spans and metrics in model/mcp of open-telemetry/semantic-conventions-genai. Values are
+// convention has the attributes that the conventions for MCP list for a span or histogram: the
+// attributes of groups, spans and metrics in model/mcp of open-telemetry/semantic-conventions-genai. Values are
 // whether the attribute is required.
 type convention map[attribute.Key]bool
 
@@ -43,7 +43,7 @@ var (
 	span    = operation.with(semconv.McpSessionIDKey, semconv.McpResourceURIKey, semconv.JSONRPCRequestIDKey)
 )
 
-// conventions are those of the histograms and spans, by their names.
+// conventions has the convention of each histogram and span, by name.
 var conventions = map[string]convention{
 	"mcp.client.operation.duration": operation.with(address...),
 	"mcp.server.operation.duration": operation,
@@ -160,7 +160,7 @@ func TestConventions(t *testing.T) {
 	}
 }
 
-// TestMethodNames checks that the methods that a server reports are those of the conventions, which
+// TestMethodNames checks that a server reports the methods that the conventions list. The conventions
 // have no tasks.
 func TestMethodNames(t *testing.T) {
 	for method, want := range map[string]attribute.KeyValue{

@@ -30,7 +30,7 @@
 //	error.type                 that code; "tool_error" for a tool result with isError; else "timeout",
 //	                           "canceled", "closed", "not_reached", "panic" or "_OTHER"
 //
-// and those of [Options].Attributes. Arguments, results, principals and ids of sessions are never
+// and the attributes of [Options].Attributes. Arguments, results, principals and ids of sessions are never
 // reported. A server does not report as errors what is a fault of the client: the codes -32700,
 // -32600, -32601, -32602 and -32002. A call that asks its caller for input is no error either; each of
 // its runs is a span on a server.
@@ -57,7 +57,7 @@
 // # Guarantees
 //
 //  1. A Telemetry may be used concurrently, and by any number of servers or clients.
-//  2. It starts no goroutine. Exporting, queues and limits are those of the SDK.
+//  2. It starts no goroutine. The SDK exports, queues and limits.
 //  3. Names in spans and metrics are cut at 256 bytes, URIs and messages at 1,024.
 //
 // # Known limits

@@ -33,7 +33,7 @@ func (t *Telemetry) withParent(ctx context.Context, call *mcp.Call) (_ context.C
 	return context.WithValue(extracted, extractedKey{}, true), before
 }
 
-// inject returns the call with the context in its _meta. It replaces that of another hop.
+// inject returns the call with the context in its _meta. It replaces the context of another hop.
 func (t *Telemetry) inject(ctx context.Context, call *mcp.Call) *mcp.Call {
 	var fields metaWriter
 	t.propagator.Inject(ctx, &fields)

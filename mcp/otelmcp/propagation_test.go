@@ -270,7 +270,7 @@ func TestHTTPContext(t *testing.T) {
 	}
 }
 
-// TestMountedServer checks that the span of a mounted server is a child of that of the outer one.
+// TestMountedServer checks that the span of a mounted server is a child of the span of the outer server.
 func TestMountedServer(t *testing.T) {
 	servertest.EachMode(t, func(t *testing.T, mode servertest.Mode) {
 		c := newCollector()

@@ -63,7 +63,7 @@ func TestOperations(t *testing.T) {
 		name             string
 		call             func(ctx context.Context, s *client.Session) error
 		span             string // name on the server
-		serving, calling string // status, message and attributes on each side, without those of all calls
+		serving, calling string // status, message and attributes on each side, without the attributes that all calls have
 	}{
 		{
 			name:    "success",

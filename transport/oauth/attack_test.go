@@ -102,7 +102,7 @@ func TestLimitOfLogins(t *testing.T) {
 		}
 		now.advance(oauth.LoginWindow)
 		for range 20 {
-			_, _ = w.request(client) // the errors are those of above
+			_, _ = w.request(client) // the same errors as before
 		}
 		if len(w.opened) < 5 || len(w.opened) > 7 {
 			t.Errorf("%s: %d browsers after the window has passed", name, len(w.opened))

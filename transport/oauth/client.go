@@ -38,7 +38,7 @@ type Client struct {
 	guard   *netguard.Guard
 	http    *http.Client
 
-	servers *lru.Cache[string, *serverState] // by serverKey; the store holds what is evicted
+	servers *lru.Cache[string, *knownServer] // by serverKey; the store holds what is evicted
 	nonces  *lru.Cache[string, string]       // for DPoP proofs, by the origin of the authorization server
 	calls   sharedCalls[struct{}]            // logins and refreshes
 	locks   keyedMutex                       // of servers and issuers
@@ -53,7 +53,7 @@ func NewClient(opts *ClientOptions) (*Client, error) {
 	guard := options.guard()
 	return &Client{
 		options: &options, guard: guard, http: newHTTPClient(guard),
-		servers: newLRU[string, *serverState](maxServers), nonces: newLRU[string, string](maxServers),
+		servers: newLRU[string, *knownServer](maxServers), nonces: newLRU[string, string](maxServers),
 	}, nil
 }
 
@@ -64,11 +64,11 @@ func (c *Client) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth
 // program calls it before it dials, so that the time that a person needs to log in does
 // not count against the timeouts of a connection.
 func (c *Client) Login(ctx context.Context, server string) error {
-	u, state, err := c.parseServer(server)
+	u, known, err := c.parseServer(server)
 	if err != nil {
 		return err
 	}
-	return c.satisfy(ctx, state, u, tokenChallenge{}, "")
+	return c.satisfy(ctx, known, u, tokenChallenge{}, "")
 }
 
 // Logout deletes the token for the server at a URL, also from the store. Then it revokes the
@@ -76,16 +76,16 @@ func (c *Client) Login(ctx context.Context, server string) error {
 // it. This takes at most 15 seconds. If the error is a [*RevocationError], the tokens are
 // deleted here, and may still be valid.
 func (c *Client) Logout(ctx context.Context, server string) error {
-	u, state, err := c.parseServer(server)
+	u, known, err := c.parseServer(server)
 	if err != nil {
 		return err
 	}
-	unlock, err := c.lockServer(ctx, state, u)
+	unlock, err := c.lockServer(ctx, known, u)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	old, err := c.deleteCredentials(ctx, state, u)
+	old, err := c.deleteCredentials(ctx, known, u)
 	if err != nil || old == nil {
 		return err
 	}
@@ -94,26 +94,26 @@ func (c *Client) Logout(ctx context.Context, server string) error {
 
 // deleteCredentials deletes the credentials of a server and returns them. The caller holds the
 // server's lock.
-func (c *Client) deleteCredentials(ctx context.Context, state *serverState, server *url.URL) (*credentials, error) {
-	unlock, err := c.lockStore(ctx, state) // a refresh in another process would save the token again
+func (c *Client) deleteCredentials(ctx context.Context, known *knownServer, server *url.URL) (*credentials, error) {
+	unlock, err := c.lockStore(ctx, known) // a refresh in another process would save the token again
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := c.load(ctx, state, server); err != nil {
+	if err := c.load(ctx, known, server); err != nil {
 		return nil, err
 	}
-	old := state.credentials.Load()
-	return old, c.save(ctx, state, nil)
+	old := known.credentials.Load()
+	return old, c.save(ctx, known, nil)
 }
 
-func (c *Client) parseServer(server string) (*url.URL, *serverState, error) {
+func (c *Client) parseServer(server string) (*url.URL, *knownServer, error) {
 	u, err := httpclient.ParseURL(server)
 	if err != nil {
 		return nil, nil, fmt.Errorf("oauth: %w", err)
 	}
-	state, err := c.serverState(u)
-	return u, state, err
+	known, err := c.knownServer(u)
+	return u, known, err
 }
 
 // Authorize adds the token for a server to a request, if there is one, and a DPoP proof
@@ -123,11 +123,11 @@ func (c *Client) Authorize(ctx context.Context, server *url.URL, req *http.Reque
 	if !httpclient.SameOrigin(server, req.URL) {
 		return nil
 	}
-	state, err := c.serverState(server)
+	known, err := c.knownServer(server)
 	if err != nil {
 		return nil // a server that needs a token answers with a challenge
 	}
-	current, err := c.current(ctx, state, server)
+	current, err := c.current(ctx, known, server)
 	if err != nil || current == nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *Client) Authorize(ctx context.Context, server *url.URL, req *http.Reque
 		return nil
 	}
 	nonce := ""
-	if p := state.nonce.Load(); p != nil {
+	if p := known.nonce.Load(); p != nil {
 		nonce = *p
 	}
 	proof, err := current.key.prove(c.options.Clock(), req.Method, req.URL, nonce, current.AccessToken)
@@ -160,18 +160,18 @@ func (c *Client) Challenged(ctx context.Context, server *url.URL, req *http.Requ
 	if challenge.status == http.StatusForbidden && challenge.params["error"] != codeInsufficientScope {
 		return false, nil
 	}
-	state, err := c.serverState(server)
+	known, err := c.knownServer(server)
 	if err != nil {
 		return false, err
 	}
 	if nonce := nonceOf(res.Header); nonce != "" {
-		state.nonce.Store(&nonce)
+		known.nonce.Store(&nonce)
 		if challenge.params["error"] == codeUseNonce && challenge.status == http.StatusUnauthorized {
 			return true, nil
 		}
 	}
 	_, sent, _ := strings.Cut(req.Header.Get("Authorization"), " ")
-	err = c.satisfy(ctx, state, server, challenge, sent)
+	err = c.satisfy(ctx, known, server, challenge, sent)
 	if errors.Is(err, errNewTokenRefused) {
 		return false, nil
 	}
@@ -182,16 +182,16 @@ var errNewTokenRefused = errors.New("the server refuses a token that was just is
 
 // satisfy obtains a token that satisfies a challenge and differs from the one that was
 // sent. It returns errNewTokenRefused if another token would be refused as well.
-func (c *Client) satisfy(ctx context.Context, state *serverState, server *url.URL, challenge tokenChallenge, sent string) error {
-	return c.share(ctx, state, server, challenge.key(), func(ctx context.Context) error {
-		current := state.credentials.Load()
+func (c *Client) satisfy(ctx context.Context, known *knownServer, server *url.URL, challenge tokenChallenge, sent string) error {
+	return c.share(ctx, known, server, challenge.key(), func(ctx context.Context) error {
+		current := known.credentials.Load()
 		switch {
 		case c.isValid(current) && current.AccessToken != sent:
 			return nil // another request has obtained it
 		case current != nil && current.AccessToken == sent && challenge.status == http.StatusUnauthorized && current.isNew && current.uses.Load() <= 1:
 			return errNewTokenRefused
 		}
-		return c.obtain(ctx, state, server, challenge)
+		return c.obtain(ctx, known, server, challenge)
 	})
 }
 

@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// maxProof is the maximum length of a DPoP proof, in bytes, and maxProofID that of its
-	// jti.
+	// maxProof is the maximum length of a DPoP proof, in bytes. maxProofID is the maximum
+	// length of its jti.
 	maxProof   = 4 << 10
 	maxProofID = 256
 	// maxNonceAge is how long a nonce is valid.
@@ -345,7 +345,8 @@ func isType(typ, want string) bool {
 }
 
 const (
-	// maxProofs is the number of proofs in a generation, and maxKeyProofs that of one key.
+	// maxProofs is the number of proofs in a generation. maxKeyProofs is the number of proofs
+	// of one key.
 	maxProofs    = 1 << 18
 	maxKeyProofs = 1 << 15
 )

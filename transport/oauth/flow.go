@@ -20,7 +20,7 @@ import (
 type Flow interface {
 	// check returns an error if the flow is configured wrongly.
 	check(opts *ClientOptions) error
-	// token obtains a token. Its errors are those of this package, or of the network.
+	// token obtains a token. It returns an error of this package or of the network.
 	token(ctx context.Context, request *tokenRequest) (*oauth2.Token, error)
 }
 
@@ -158,7 +158,7 @@ func (r *tokenRequest) authorizationURL(config oauth2.Config, state string, opti
 }
 
 // checkQuery refuses an authorization endpoint whose query has parameters of an authorization
-// request: the authorization server might prefer them to those of this client. RFC 6749,
+// request: the authorization server might prefer them to the client's parameters. RFC 6749,
 // section 3.1; RFC 9101 for request and request_uri.
 func checkQuery(endpoint *url.URL) error {
 	query, err := url.ParseQuery(endpoint.RawQuery)

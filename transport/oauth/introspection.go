@@ -51,8 +51,8 @@ const (
 	// DefaultCacheTime is the default of [IntrospectionOptions].CacheTime.
 	DefaultCacheTime = 30 * time.Second
 	maxCacheTime     = 5 * time.Minute
-	// maxCached is the number of valid tokens in the cache, maxInvalid that of invalid ones,
-	// and invalidTime how long those are cached.
+	// maxCached is the number of valid tokens in the cache, and maxInvalid is the number of
+	// invalid tokens. invalidTime is how long an invalid token is cached.
 	maxCached   = 10_000
 	maxInvalid  = 1000
 	invalidTime = 5 * time.Second

@@ -37,8 +37,8 @@ const (
 	maxKeys = 64
 	// maxCandidates is the number of keys that are tried for a token.
 	maxCandidates = 4
-	// minRSA and maxRSA are the lengths of the modulus of an RSA key, in bits. The minimum
-	// is that of RFC 7518, section 3.3.
+	// minRSA and maxRSA are the shortest and the longest modulus of an RSA key, in bits. RFC
+	// 7518, section 3.3, requires the minimum.
 	minRSA, maxRSA = 2048, 8192
 )
 

@@ -153,7 +153,7 @@ func (v *JWTVerifier) payload(ctx context.Context, token Secret) ([]byte, error)
 	}
 	header := &parsed.Signatures[0].Protected
 	if !v.isAccessToken(header) {
-		return nil, &InvalidTokenError{Reason: "its type is not that of an access token"}
+		return nil, &InvalidTokenError{Reason: "its type is not the type of an access token"}
 	}
 	keys, err := v.keys.find(ctx, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A serverState is what a client knows about one server.
-type serverState struct {
+// A knownServer is what a client knows about one server.
+type knownServer struct {
 	key         string
 	credentials atomic.Pointer[credentials]
 	nonce       atomic.Pointer[string] // for the next DPoP proof to the server
@@ -22,29 +22,29 @@ type serverState struct {
 	logins  []time.Time    // that the server has caused within LoginWindow, oldest first
 }
 
-// serverState returns the state of a server.
-func (c *Client) serverState(server *url.URL) (*serverState, error) {
+// knownServer returns what the client knows about a server.
+func (c *Client) knownServer(server *url.URL) (*knownServer, error) {
 	if err := c.checkServer(server); err != nil {
 		return nil, err
 	}
 	key := serverKey(server)
-	if state, ok := c.servers.Get(key); ok {
-		return state, nil
+	if known, ok := c.servers.Get(key); ok {
+		return known, nil
 	}
-	state := &serverState{key: key, stepUps: make(map[string]int)}
-	if other, ok, _ := c.servers.PeekOrAdd(key, state); ok {
+	known := &knownServer{key: key, stepUps: make(map[string]int)}
+	if other, ok, _ := c.servers.PeekOrAdd(key, known); ok {
 		return other, nil
 	}
-	return state, nil
+	return known, nil
 }
 
 // lockServer waits for the exclusive right to change the credentials of a server, and
 // reads the store.
-func (c *Client) lockServer(ctx context.Context, state *serverState, server *url.URL) (unlock func(), err error) {
-	if unlock, err = c.locks.lock(ctx, "server "+state.key); err != nil {
+func (c *Client) lockServer(ctx context.Context, known *knownServer, server *url.URL) (unlock func(), err error) {
+	if unlock, err = c.locks.lock(ctx, "server "+known.key); err != nil {
 		return nil, err
 	}
-	if err := c.load(ctx, state, server); err != nil {
+	if err := c.load(ctx, known, server); err != nil {
 		unlock()
 		return nil, err
 	}
@@ -53,9 +53,9 @@ func (c *Client) lockServer(ctx context.Context, state *serverState, server *url
 
 // share calls fn with the server's lock, once for all concurrent callers with the same
 // purpose.
-func (c *Client) share(ctx context.Context, state *serverState, server *url.URL, purpose string, fn func(ctx context.Context) error) error {
-	_, err := c.calls.do(ctx, state.key+" "+purpose, func(ctx context.Context) (none struct{}, err error) {
-		unlock, err := c.lockServer(ctx, state, server)
+func (c *Client) share(ctx context.Context, known *knownServer, server *url.URL, purpose string, fn func(ctx context.Context) error) error {
+	_, err := c.calls.do(ctx, known.key+" "+purpose, func(ctx context.Context) (none struct{}, err error) {
+		unlock, err := c.lockServer(ctx, known, server)
 		if err != nil {
 			return none, err
 		}
@@ -67,8 +67,8 @@ func (c *Client) share(ctx context.Context, state *serverState, server *url.URL,
 
 // load reads the credentials from the store. It uses those that another program has saved
 // since.
-func (c *Client) load(ctx context.Context, state *serverState, server *url.URL) error {
-	text, err := c.options.Store.Load(ctx, credentialsKey(state.key))
+func (c *Client) load(ctx context.Context, known *knownServer, server *url.URL) error {
+	text, err := c.options.Store.Load(ctx, credentialsKey(known.key))
 	if err != nil {
 		return &StoreError{"load a token", err}
 	}
@@ -76,25 +76,25 @@ func (c *Client) load(ctx context.Context, state *serverState, server *url.URL) 
 		saved, err := parseCredentials(text)
 		switch {
 		case err != nil || !covers(saved.Resource, server): // the next login replaces it
-			c.options.Logger.Warn("a saved token is malformed or for another server; it is ignored", "server", state.key)
-		case saved.isNewerThan(state.credentials.Load()):
-			state.credentials.Store(saved)
+			c.options.Logger.Warn("a saved token is malformed or for another server; it is ignored", "server", known.key)
+		case saved.isNewerThan(known.credentials.Load()):
+			known.credentials.Store(saved)
 		}
 	}
-	state.loaded.Store(true)
+	known.loaded.Store(true)
 	return nil
 }
 
 // save sets the credentials of a server, also in the store. nil deletes them.
-func (c *Client) save(ctx context.Context, state *serverState, next *credentials) error {
-	state.credentials.Store(next)
+func (c *Client) save(ctx context.Context, known *knownServer, next *credentials) error {
+	known.credentials.Store(next)
 	var text Secret
 	var err error
 	if next != nil {
 		text, err = next.marshal()
 	}
 	if err == nil {
-		err = c.options.Store.Save(ctx, credentialsKey(state.key), text)
+		err = c.options.Store.Save(ctx, credentialsKey(known.key), text)
 	}
 	if err != nil {
 		return &StoreError{"save a token", err}
@@ -115,15 +115,15 @@ func (c *Client) isValid(l *credentials) bool {
 
 // current returns the credentials for a request, nil if there are none. It refreshes those
 // that are about to expire.
-func (c *Client) current(ctx context.Context, state *serverState, server *url.URL) (*credentials, error) {
-	switch l := state.credentials.Load(); {
+func (c *Client) current(ctx context.Context, known *knownServer, server *url.URL) (*credentials, error) {
+	switch l := known.credentials.Load(); {
 	case c.isValid(l):
 		return l, nil
-	case l == nil && state.loaded.Load():
+	case l == nil && known.loaded.Load():
 		return nil, nil
 	}
-	err := c.share(ctx, state, server, "refresh", func(ctx context.Context) error { return c.refreshExpiring(ctx, state, server) })
-	if l := state.credentials.Load(); ctx.Err() == nil && c.isUsable(l) && !l.hasExpired(c.options.Clock()) {
+	err := c.share(ctx, known, server, "refresh", func(ctx context.Context) error { return c.refreshExpiring(ctx, known, server) })
+	if l := known.credentials.Load(); ctx.Err() == nil && c.isUsable(l) && !l.hasExpired(c.options.Clock()) {
 		return l, nil // refreshing has failed, but the token is still valid for a few seconds
 	}
 	return nil, err
@@ -131,28 +131,28 @@ func (c *Client) current(ctx context.Context, state *serverState, server *url.UR
 
 // refreshExpiring refreshes the credentials of a server if they are about to expire. A
 // refusal of the authorization server is not an error: the server's challenge follows.
-func (c *Client) refreshExpiring(ctx context.Context, state *serverState, server *url.URL) error {
-	l := state.credentials.Load()
+func (c *Client) refreshExpiring(ctx context.Context, known *knownServer, server *url.URL) error {
+	l := known.credentials.Load()
 	if !c.isUsable(l) || c.isValid(l) || l.RefreshToken == "" {
 		return nil
 	}
-	err := c.refresh(ctx, state, server, l)
+	err := c.refresh(ctx, known, server, l)
 	if err == nil || !isFinal(err) {
 		return err
 	}
-	c.options.Logger.Info("the token cannot be refreshed", "server", state.key, "error", err)
+	c.options.Logger.Info("the token cannot be refreshed", "server", known.key, "error", err)
 	if endsRefreshing(err) {
-		state.credentials.Store(l.withoutRefresh()) // the store may already hold another program's credentials
+		known.credentials.Store(l.withoutRefresh()) // the store may already hold another program's credentials
 	}
 	return nil
 }
 
 // obtain gets a token that satisfies a challenge. The caller holds the server's lock.
-func (c *Client) obtain(ctx context.Context, state *serverState, server *url.URL, challenge tokenChallenge) error {
-	old := state.credentials.Load()
+func (c *Client) obtain(ctx context.Context, known *knownServer, server *url.URL, challenge tokenChallenge) error {
+	old := known.credentials.Load()
 	isStepUp := challenge.status == http.StatusForbidden
 	if isStepUp && old != nil {
-		if err := state.stepUp(old, challenge.scopes()); err != nil {
+		if err := known.stepUp(old, challenge.scopes()); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (c *Client) obtain(ctx context.Context, state *serverState, server *url.URL
 		request.key, request.redirectURI = old.key, old.RedirectURI
 	}
 	if challenge.status != 0 {
-		request.causedBy = state
+		request.causedBy = known
 	}
 	if request.key == nil && (c.options.DPoP || challenge.dpop || resource.dpopRequired) {
 		if request.key, err = newDPoPKey(); err != nil {
@@ -186,11 +186,11 @@ func (c *Client) obtain(ctx context.Context, state *serverState, server *url.URL
 		}
 	}
 	if old != nil && old.RefreshToken != "" && old.key == request.key && !isStepUp && containsAll(old.Requested, request.scopes) {
-		if err := c.refreshAt(ctx, state, server, old, as); err == nil || !isFinal(err) {
+		if err := c.refreshAt(ctx, known, server, old, as); err == nil || !isFinal(err) {
 			return err
 		}
 	}
-	c.options.Logger.Debug("requesting a token", "server", state.key, "issuer", as.issuer, "scopes", request.scopes)
+	c.options.Logger.Debug("requesting a token", "server", known.key, "issuer", as.issuer, "scopes", request.scopes)
 	token, err := c.options.Flow.token(ctx, request)
 	if err != nil {
 		return err
@@ -201,13 +201,13 @@ func (c *Client) obtain(ctx context.Context, state *serverState, server *url.URL
 	}
 	next.isNew = true
 	if !isStepUp {
-		clear(state.stepUps)
+		clear(known.stepUps)
 	}
-	return c.save(ctx, state, next)
+	return c.save(ctx, known, next)
 }
 
 // stepUp counts how often scopes were requested. It refuses a request that cannot help.
-func (s *serverState) stepUp(old *credentials, scopes []string) error {
+func (s *knownServer) stepUp(old *credentials, scopes []string) error {
 	key := sortedScope(scopes)
 	if containsAll(old.Granted, scopes) || s.stepUps[key] >= maxStepUps || len(s.stepUps) >= maxChallengedScopes {
 		return &StepUpError{Scopes: scopes, Granted: old.Granted}
@@ -218,7 +218,7 @@ func (s *serverState) stepUp(old *credentials, scopes []string) error {
 
 // countLogin counts a login that the server causes. It refuses one more than limit within
 // LoginWindow.
-func (s *serverState) countLogin(limit int, now time.Time) error {
+func (s *knownServer) countLogin(limit int, now time.Time) error {
 	if limit < 0 {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (s *serverState) countLogin(limit int, now time.Time) error {
 }
 
 // chooseIssuer returns one of a resource's authorization servers: one for which the program
-// has a registration, else that of the old credentials, else the first.
+// has a registration, else the issuer of the old credentials, else the first.
 func (c *Client) chooseIssuer(resource *resourceMetadata, old *credentials) string {
 	for _, issuer := range resource.issuers {
 		if slices.ContainsFunc(c.options.Registrations, func(r Registration) bool { return r.Issuer == issuer }) {
@@ -246,30 +246,30 @@ func (c *Client) chooseIssuer(resource *resourceMetadata, old *credentials) stri
 
 // refresh replaces credentials. The caller holds the server's lock, and not the issuer's:
 // another server's login there may wait for a person.
-func (c *Client) refresh(ctx context.Context, state *serverState, server *url.URL, old *credentials) error {
+func (c *Client) refresh(ctx context.Context, known *knownServer, server *url.URL, old *credentials) error {
 	as, err := c.authorizationServer(ctx, old.Issuer, old.Legacy)
 	if err != nil {
 		return err
 	}
-	return c.refreshAt(ctx, state, server, old, as)
+	return c.refreshAt(ctx, known, server, old, as)
 }
 
 // refreshAt replaces credentials at the authorization server that has issued them. The
 // response may replace the refresh token too (RFC 9700, section 2.2.2); if it does not,
 // package oauth2 keeps the old one.
-func (c *Client) refreshAt(ctx context.Context, state *serverState, server *url.URL, old *credentials, as *serverMetadata) error {
+func (c *Client) refreshAt(ctx context.Context, known *knownServer, server *url.URL, old *credentials, as *serverMetadata) error {
 	if old.Issuer != as.issuer {
 		return &IssuerError{Expected: old.Issuer, Got: as.issuer}
 	}
-	unlock, err := c.lockStore(ctx, state)
+	unlock, err := c.lockStore(ctx, known)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := c.load(ctx, state, server); err != nil {
+	if err := c.load(ctx, known, server); err != nil {
 		return err
 	}
-	if state.credentials.Load() != old {
+	if known.credentials.Load() != old {
 		return nil // another program has refreshed the token
 	}
 	request := &tokenRequest{client: c, server: as, resource: old.Resource, scopes: old.Requested, key: old.key, redirectURI: old.RedirectURI}
@@ -290,15 +290,15 @@ func (c *Client) refreshAt(ctx context.Context, state *serverState, server *url.
 	next, err := request.refresh(ctx, registration, old)
 	switch {
 	case err == nil:
-		return c.save(ctx, state, next)
+		return c.save(ctx, known, next)
 	case !isCode(err, "invalid_grant"):
 		return err
 	}
 	// Another program may have used the refresh token first and saved its result.
-	if loadErr := c.load(ctx, state, server); loadErr != nil {
+	if loadErr := c.load(ctx, known, server); loadErr != nil {
 		return loadErr
 	}
-	if state.credentials.Load() != old {
+	if known.credentials.Load() != old {
 		return nil
 	}
 	return err
@@ -306,14 +306,14 @@ func (c *Client) refreshAt(ctx context.Context, state *serverState, server *url.
 
 // lockStore waits until no other process refreshes the token of a server, if the store can
 // exclude other processes.
-func (c *Client) lockStore(ctx context.Context, state *serverState) (unlock func(), err error) {
+func (c *Client) lockStore(ctx context.Context, known *knownServer) (unlock func(), err error) {
 	store, ok := c.options.Store.(LockingStore)
 	if !ok {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*refreshTimeout, errRefreshLocked)
 	defer cancel()
-	if unlock, err = store.Lock(ctx, credentialsKey(state.key)); err != nil {
+	if unlock, err = store.Lock(ctx, credentialsKey(known.key)); err != nil {
 		return nil, &StoreError{"lock a token", err}
 	}
 	return unlock, nil

@@ -20,8 +20,8 @@ const providerAge = 10 * time.Minute
 var ErrLoginEnded = errors.New("the login has ended at the identity provider")
 
 // A Provider is an identity provider with which a program is registered, and at which people log in: package
-// [github.com/dovetail-go/dovetail/transport/oauth/proxy] needs it. Other programs use a [CodeFlow]. The errors of its
-// methods are an *[Error], a *[MetadataError] or those of the network. Its methods may be called concurrently.
+// [github.com/dovetail-go/dovetail/transport/oauth/proxy] needs it. Other programs use a [CodeFlow]. Its methods return
+// an *[Error], a *[MetadataError] or an error of the network. They may be called concurrently.
 type Provider struct {
 	client       *Client
 	registration Registration
@@ -35,7 +35,8 @@ type knownProvider struct {
 	at time.Time // when it was fetched
 }
 
-// Provider returns the issuer of a registration. The endpoints are those of an issuer without metadata, else both are "".
+// Provider returns the issuer of a registration. An issuer without metadata needs both endpoints. For any other issuer
+// both are "".
 // Provider fetches nothing. It returns an error if the registration or an endpoint is invalid.
 func (c *Client) Provider(registration Registration, authorizationEndpoint, tokenEndpoint string) (*Provider, error) {
 	if err := syntax.CheckIdentifier("Provider", registration.Issuer); err != nil {

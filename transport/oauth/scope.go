@@ -14,8 +14,9 @@ import (
 // offlineAccess is the scope that requests a refresh token. OpenID Connect Core, section 11.
 const offlineAccess = "offline_access"
 
-// scopesToRequest returns the scopes of a challenge, else those that the resource lists;
-// and in addition those of the options and those that were requested before.
+// scopesToRequest returns the scopes of a challenge. If the challenge names no scopes, it
+// returns the scopes that the resource lists. It adds the scopes of the options and the scopes
+// that were requested before.
 func (c *Client) scopesToRequest(challenge tokenChallenge, resource *resourceMetadata, as *serverMetadata, old *credentials) []string {
 	scopes := challenge.scopes()
 	if len(scopes) == 0 {

@@ -30,7 +30,7 @@ type tokenRequest struct {
 	key         *dpopKey     // nil if the token need not be bound to a key
 	redirectURI string       // of the last login; CodeFlow changes it
 	clientID    string       // set when the request is sent
-	causedBy    *serverState // the server whose challenge the request satisfies; nil for Client.Login
+	causedBy    *knownServer // the server whose challenge the request satisfies; nil for Client.Login
 }
 
 // params adds the resource and the scopes to the parameters of a grant.

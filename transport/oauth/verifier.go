@@ -120,7 +120,7 @@ func parseClaims(raw []byte) (*claims, error) {
 }
 
 // verify returns the grant of the claims, after checking the issuer, the audience and the
-// times. Claims without an issuer are those of the issuer if defaultIssuer is set.
+// times. With defaultIssuer, claims without an issuer count as claims of the issuer.
 func (c *claims) verify(issuer, audience string, skew time.Duration, defaultIssuer bool) (*Grant, error) {
 	g, err := c.grant()
 	if err != nil {
@@ -293,7 +293,7 @@ var _ Verifier = Issuers(nil)
 
 var errUnknownIssuer = &InvalidTokenError{Reason: "it is from an unknown issuer"}
 
-// Verify verifies a token. The error is that of the issuer's verifier, or an
+// Verify verifies a token. It returns the error of the issuer's verifier, or an
 // [*InvalidTokenError] if the issuer is unknown.
 func (all Issuers) Verify(ctx context.Context, token Secret, audience string) (*Grant, error) {
 	if len(token) > MaxBearerToken {

@@ -30,7 +30,7 @@ type scenario struct {
 	skipped int
 }
 
-// isForced reports whether the run names the scenarios that it consists of, such as those of an
+// isForced reports whether the run names the scenarios that it consists of, such as the scenarios of an
 // extension, which belong to no suite and no version.
 func (r run) isForced() bool { return slices.Contains(r.arguments, "--force") }
 

@@ -49,7 +49,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/event_log.go":                  "follows the log for a stream; the call waits for it",
 		"server/event.go":                      "watches the access of a stream; the call waits for it",
 		"server/event_webhook.go":              "runs the deliverer and notifies it, and waits for both; Shutdown waits for them",
-		"server/exchange.go":                   "publishes changes, and subscribes to those of other replicas; Shutdown waits for both",
+		"server/exchange.go":                   "publishes changes, and subscribes to the changes of other replicas; Shutdown waits for both",
 		"server/lifecycle.go":                  "starts what the server depends on; Start and Shutdown wait for it",
 		"server/servertest/dial.go":            "the web server, and both ends of a connection; the end of the test and Close wait for them",
 		"server/servertest/fault_http.go":      "the second request of a duplicate; the end of the test waits for it",

@@ -175,7 +175,7 @@ func (c *child) handle(msg *message) (status int, ended bool) {
 	return 0, false
 }
 
-// text returns a result with a text: for tools/call that of a tool.
+// text returns a result with a text: for tools/call the result of a tool.
 func (msg *message) text(text string) string {
 	if msg.Method == "tools/call" {
 		return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, text)

@@ -80,8 +80,8 @@ func await(timeout time.Duration) [][]byte {
 	}
 }
 
-// ours returns the stacks of all goroutines, except for this one and those of the testing
-// package and the runtime.
+// ours returns the stacks of all goroutines, except for this one and the goroutines of the
+// testing package and the runtime.
 func ours() [][]byte {
 	var left [][]byte
 	for i, stack := range bytes.Split(stacks(), []byte("\n\n")) {

@@ -391,7 +391,7 @@ func mentions(n ast.Node, name string) bool {
 	return found
 }
 
-// functionName returns the name of a function, or of a method after that of its type.
+// functionName returns the name of a function, or of a method after the name of its type.
 func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return d.Name.Name

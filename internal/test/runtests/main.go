@@ -69,7 +69,7 @@ func main() {
 	flag.BoolVar(&o.build, "build", false, "build the test binaries, and run no test")
 	packages := flag.String("packages", "./...", "`patterns` of packages in each module, separated by spaces")
 	alone := flag.String("alone", "", "`folders` of packages that run one at a time, separated by spaces")
-	flag.StringVar(&o.flaky, "flaky", "", "`file` that gets the tests that fail by chance; at most two, with those of earlier runs")
+	flag.StringVar(&o.flaky, "flaky", "", "`file` that gets the tests that fail by chance; at most two, with the tests of earlier runs")
 	flag.IntVar(&o.lanes, "lanes", 2, "`number` of packages that run at the same time")
 	flag.Int64Var(&o.seed, "seed", 1, "`seed` of the order of tests")
 	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "`limit` of the tests of one package over one transport")

@@ -176,8 +176,8 @@ func sessions(t *testing.T, base, token string) map[string]*client.Session {
 }
 
 // echoIssuer is a resource and its authorization server. It refuses every access, and repeats what
-// it got: in the answer of the resource, and in that of the token endpoint unless that issues a
-// token.
+// it got: in the answer of the resource, and in the answer of the token endpoint unless that issues
+// a token.
 func echoIssuer(t *testing.T, method, issued string) string {
 	t.Helper()
 	var base string

@@ -172,7 +172,7 @@ func typedCall(tb testing.TB, t *trail) {
 	cook(tb, streamable.Dial(t.serve(tb, endpoint), nil), "cook", nil)
 }
 
-// legacyMessages are those of a client of 2025-11-25.
+// legacyMessages are the messages of a client of 2025-11-25.
 var legacyMessages = []string{
 	`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"guest","version":"1"}}}`,
 	`{"jsonrpc":"2.0","method":"notifications/initialized"}`,

@@ -1,8 +1,8 @@
 // Codecgen generates the JSON methods of package mcp from its struct types. It reads the Go files of the
 // current folder and writes codec_generated.go there.
 //
-// A type gets methods if it is an exported struct with a member Extra, its own or that of an embedded
-// struct, and is not embedded itself. The struct tags name the members as they do for encoding/json. The
+// A type gets methods if it is an exported struct with a member Extra, its own or the member of an
+// embedded struct, and is not embedded itself. The struct tags name the members as they do for encoding/json. The
 // methods are:
 //
 //  1. MarshalJSON and UnmarshalJSON, so that the type works with encoding/json.

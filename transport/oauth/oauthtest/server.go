@@ -47,8 +47,8 @@ type Client struct {
 	// none: an *ecdsa.PublicKey for ES256, an *rsa.PublicKey for RS256 or an
 	// ed25519.PublicKey.
 	Key crypto.PublicKey
-	// RedirectURIs are the allowed redirect URIs. Those of a loopback address allow any
-	// port (RFC 8252, section 7.3).
+	// RedirectURIs are the allowed redirect URIs. A redirect URI with a loopback address
+	// allows any port (RFC 8252, section 7.3).
 	RedirectURIs []string
 }
 

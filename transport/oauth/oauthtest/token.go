@@ -147,7 +147,8 @@ type idClaims struct {
 }
 
 // Sign returns an access token (RFC 9068) with any claims: a value that encoding/json marshals
-// to an object, whose claim "iss" should be [Server].URL. The error is that of marshaling.
+// to an object, whose claim "iss" should be [Server].URL. Sign returns an error if
+// claims cannot be marshaled.
 func (s *Server) Sign(claims any) (string, error) { return s.sign(claims, "at+jwt") }
 
 func (s *Server) sign(claims any, kind jose.ContentType) (string, error) {

@@ -205,7 +205,7 @@ func (p *Proxy) openLogin(r *http.Request, state string, login *pendingLogin) bo
 // errNotAdmitted says that [Options].Admit has refused a login.
 var errNotAdmitted = errors.New("refused")
 
-// logIn returns a code for the client. The response is that of the provider.
+// logIn returns a code for the client. response is the authorization response of the provider.
 func (p *Proxy) logIn(ctx context.Context, response url.Values, state string, login *pendingLogin) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()

@@ -51,7 +51,7 @@ func (p *Proxy) spend(ctx context.Context, g *grant) (restore func(), err error)
 	before := g.Uses
 	err = p.change(ctx, g, func(rec *state.Record[loginUses]) error {
 		// A store that other processes share has the record of each login, so a login without one ends. Memory
-		// does not have those of earlier processes, so such a login continues.
+		// lacks the logins of earlier processes, so such a login continues.
 		known := rec.Stored() || p.recent == nil || before == 0
 		if rec.Value.Ended || known && rec.Value.Uses != before {
 			return errSpent

@@ -52,7 +52,8 @@ type Options struct {
 	// refresh tokens only with such a parameter, such as access_type=offline.
 	ProviderParams url.Values
 	// AuthorizationEndpoint and TokenEndpoint are the endpoints of a provider that has no
-	// metadata (RFC 8414 or OpenID Connect Discovery). Default those of the metadata.
+	// metadata (RFC 8414 or OpenID Connect Discovery). Default the endpoints that the
+	// metadata names.
 	AuthorizationEndpoint string
 	TokenEndpoint         string
 
@@ -121,8 +122,8 @@ const (
 	providerLife = 10 * time.Minute
 	// codeLife is how long a code is valid. RFC 6749, section 4.1.2.
 	codeLife = time.Minute
-	// maxUsed is the number of used states, and of ended logins, that a proxy remembers, and
-	// without Options.Store that of all logins.
+	// maxUsed is the number of used states, and the number of ended logins, that a proxy
+	// remembers. Without Options.Store, it is also the number of all logins.
 	maxUsed = 100_000
 	// maxForm is the maximum length of a form or registration, in bytes.
 	maxForm = 64 << 10
@@ -248,7 +249,7 @@ func (o *Options) prepare() error {
 	}
 	o.Issuer = strings.TrimSuffix(o.Issuer, "/")
 	if o.Issuer == strings.TrimSuffix(o.Provider, "/") {
-		return errors.New("expected an Issuer of its own, got that of the Provider")
+		return errors.New("expected an Issuer that differs from the Provider, got the Provider itself")
 	}
 	if o.Client.Issuer != "" && o.Client.Issuer != o.Provider {
 		return fmt.Errorf("the Client: %w", &oauth.IssuerError{Expected: o.Provider, Got: o.Client.Issuer})

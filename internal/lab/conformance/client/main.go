@@ -29,7 +29,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// timeout is shorter than that of the suite, which is two minutes.
+// timeout is shorter than the timeout of the suite, which is two minutes.
 const timeout = 100 * time.Second
 
 func main() {

@@ -236,8 +236,8 @@ func fromUser(contents ...mcp.Content) []mcp.PromptMessage {
 	return messages
 }
 
-// addCompletions adds completions of a prompt's arguments and a template's variable. That of
-// the second argument depends on the first one.
+// addCompletions adds completions of a prompt's arguments and a template's variable. The
+// completion of the second argument depends on the first one.
 func addCompletions(s *server.Server) {
 	const prompt = "test_prompt_with_arguments"
 	server.AddCompletion(s, server.Completion{Prompt: prompt, Argument: "arg1"},

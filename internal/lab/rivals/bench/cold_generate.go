@@ -79,9 +79,9 @@ func (p *coldProgram) path() string { return filepath.Join(p.folder, "cold.exe")
 func (p *coldProgram) remove() error { return os.RemoveAll(p.folder) }
 
 // generateCold returns a type for each tool, and for each library how their tools are registered.
-// Tools take pointers to them, for the compiler's sake: it makes one function of all those
-// that have pointers for type arguments. mcp-go's schemas of pointers are other ones than
-// those of what they point to, so that it gets the types.
+// Tools take pointers to them, for the compiler's sake: it makes one function of all functions
+// that have pointers for type arguments. mcp-go's schema of a pointer differs from its schema of
+// the type that is pointed to, so mcp-go gets the types.
 func generateCold(tools int) []byte {
 	var b bytes.Buffer
 	b.WriteString(coldHeader)

@@ -14,8 +14,8 @@ import (
 // coldTools is how many tools a server can be given.
 const coldTools = 1000
 
-// A coldTool is what all tools take and give, but for those of a [coldProgram], which has a
-// type for each.
+// A coldTool is the input and the output of all tools, except for the tools of a [coldProgram], which has
+// a type for each tool.
 type coldTool struct {
 	Query string                 `json:"query"`
 	Limit int                    `json:"limit,omitempty"`

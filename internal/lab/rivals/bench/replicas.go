@@ -15,7 +15,7 @@ import (
 )
 
 // dovetailReplicas starts w.Replicas servers, each in a process of its own, and a balancer that
-// sends each request to the next of them. url is that of the balancer. Several replicas have a
+// sends each request to the next of them. url is the URL of the balancer. Several replicas have a
 // store, which is in this process; one is as it would be without the others.
 func dovetailReplicas(ctx context.Context, w Work, closing *closers) (url string, err error) {
 	if w.Replicas > 1 {

@@ -7,7 +7,7 @@ type Result struct {
 	Verdicts []Verdict       `json:"goals"`
 }
 
-// A ContestResult is that of one contest.
+// A ContestResult is the result of one contest.
 type ContestResult struct {
 	Name    string        `json:"name"`
 	Table   string        `json:"table"`

@@ -15,7 +15,7 @@ type Sample struct {
 	Lost float64 `json:"lost,omitzero"`
 }
 
-// medians are those of each member.
+// medians returns the median of each member.
 func medians(samples []Sample) Sample {
 	of := func(member func(Sample) float64) float64 {
 		values := make([]float64, len(samples))

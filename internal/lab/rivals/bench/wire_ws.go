@@ -10,7 +10,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// wireWebSocket answers each message with those of the script.
+// wireWebSocket answers each message with the messages of the script.
 func wireWebSocket(ctx context.Context, s *script) (Rig, error) {
 	var closing closers
 	url, err := closing.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -23,7 +23,7 @@ const (
 type Transport string
 
 const (
-	// Bytes is none: a server gets the bytes of a request and gives those of its answer.
+	// Bytes is none: a server gets the bytes of a request and returns the bytes of its answer.
 	Bytes Transport = "bytes"
 	// Pipe stays in memory.
 	Pipe Transport = "pipe"

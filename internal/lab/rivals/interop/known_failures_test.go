@@ -30,7 +30,7 @@ var asking = []string{
 	"a model is asked", "roots are asked for",
 }
 
-// knownFailures are those of go-sdk 1.8.0 and mcp-go 1.2.1.
+// knownFailures are the known failures of go-sdk 1.8.0 and mcp-go 1.2.1.
 var knownFailures = []knownFailure{
 	{
 		client: "mcp-go", transport: "sse", checks: asking,

@@ -54,7 +54,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestCases checks that the cases are those of MCPSEC 1.1.0, and then the advisories.
+// TestCases checks that the cases are the cases of MCPSEC 1.1.0, followed by the advisories.
 func TestCases(t *testing.T) {
 	counts := []int{8, 7, 6, 8, 5, 5, 5, 4, 6, 4, 3, 3}
 	var want []string
