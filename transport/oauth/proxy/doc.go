@@ -36,7 +36,10 @@
 //
 //  1. Every login shows the consent page, so that a client cannot use the consent that a person
 //     gave to another one (the confused deputy problem of the MCP security best practices).
-//  2. Redirect URIs are compared byte for byte with the registered ones.
+//  2. Redirect URIs are compared byte for byte with the registered ones. Anyone may register one, so
+//     before the person has agreed the proxy redirects nothing: each error is a page of the proxy
+//     with status 400. A person who cancels gets a link to the application. After the person has
+//     agreed, errors go to the redirect URI (RFC 6749, section 4.1.2.1).
 //  3. The state of a login is in a cookie, which is set after the person has agreed, and only in
 //     the browser of that person. It is valid for ten minutes and once.
 //  4. Client IDs, codes and tokens are sealed, not stored. So anonymous registrations need no

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -55,29 +56,28 @@ func (p *Proxy) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 // showConsent checks an authorization request and shows the consent page. It sets no state of
-// a login. Errors about the client or its redirect URI are not redirected: RFC 6749, section
-// 4.1.2.1.
+// a login. It redirects no error: anyone may register a redirect URI, so a redirect before the
+// person has agreed would make the proxy an open redirector. RFC 9700, section 4.11.2.
 func (p *Proxy) showConsent(w http.ResponseWriter, r *http.Request) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || slices.ContainsFunc([]string{"client_id", "redirect_uri", "response_type", "state", "scope", "code_challenge", "code_challenge_method", "resource"}, func(name string) bool { return len(query[name]) > 1 }) {
-		p.showError(w, http.StatusBadRequest, "The request of the application is malformed.")
+		p.showError(w, "The request of the application is malformed.")
 		return
 	}
 	var client registration
 	if p.open(query.Get("client_id"), &client, sealedClient) != nil {
-		p.showError(w, http.StatusBadRequest, "The application is not registered here, or was registered too long ago. It has to register again.")
+		p.showError(w, "The application is not registered here, or was registered too long ago. It has to register again.")
 		return
 	}
 	request := authorizationRequest{
 		Client: clientHash(query.Get("client_id")), Redirect: query.Get("redirect_uri"), State: query.Get("state"), Challenge: query.Get("code_challenge"),
 	}
-	if !slices.Contains(client.Redirects, request.Redirect) {
-		p.showError(w, http.StatusBadRequest, "The application has not registered the address to which it wants to send you.")
+	if !slices.Contains(client.Redirects, request.Redirect) || !p.isRedirect(request.Redirect) {
+		p.showError(w, "The application has not registered the address to which it wants to send you.")
 		return
 	}
-	code, description := p.checkRequest(query, &request)
-	if code != "" {
-		p.returnToClient(w, r, &request, url.Values{"error": {code}, "error_description": {description}})
+	if expected := p.checkRequest(query, &request); expected != "" {
+		p.showError(w, "The request of the application is not valid: expected "+expected+".")
 		return
 	}
 	browser := p.browserOf(r)
@@ -87,54 +87,53 @@ func (p *Proxy) showConsent(w http.ResponseWriter, r *http.Request) {
 	p.setCookie(w, "browser", browser, consentLife)
 	sealed, err := p.seal(request, consentLife, sealedRequest, browser)
 	if err != nil {
-		p.returnToClient(w, r, &request, url.Values{"error": {"invalid_request"}, "error_description": {"the request is too long"}})
+		p.showError(w, "The request of the application is too long.")
 		return
 	}
 	p.showPage(w, http.StatusOK, &consentPage{Client: client.Name, Service: p.options.Name, Provider: p.options.Provider, Redirect: request.Redirect, Scopes: request.Scopes, Request: sealed})
 }
 
-// checkRequest returns an error code if an authorization request is not valid. RFC 6749,
-// section 4.1.1; RFC 7636, section 4.3; RFC 8707, section 2.
-func (p *Proxy) checkRequest(query url.Values, request *authorizationRequest) (code, description string) {
-	if len(request.State) > maxClientState {
-		request.State = ""
-		return "invalid_request", "expected a state of at most 1024 bytes"
-	}
+// checkRequest fills in the request. It returns what it expected if the query is not valid, else "".
+// RFC 6749, section 4.1.1; RFC 7636, section 4.3; RFC 8707, section 2.
+func (p *Proxy) checkRequest(query url.Values, request *authorizationRequest) (expected string) {
 	switch {
+	case len(request.State) > maxClientState:
+		return "a state of at most 1024 bytes"
 	case query.Get("response_type") != "code":
-		return "unsupported_response_type", "expected the response_type code"
+		return "the response_type code"
 	case query.Get("code_challenge_method") != "S256" || len(request.Challenge) != 43:
-		return "invalid_request", "expected a code_challenge with the method S256"
+		return "a code_challenge with the method S256"
 	case query.Has("resource") && !p.isResource(query.Get("resource")):
-		return "invalid_target", "the tokens of this server are for " + p.options.Resource
+		return "the resource " + p.options.Resource
 	}
 	if !query.Has("scope") {
 		request.Scopes = p.options.Scopes
-		return "", ""
+		return ""
 	}
 	for _, scope := range syntax.SplitScope(query.Get("scope")) {
 		if slices.Contains(p.options.Scopes, scope) { // others are not granted: RFC 6749, section 3.3
 			request.Scopes = append(request.Scopes, scope)
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // decide continues after the person has decided on the consent page. The form is accepted only
-// from the browser for which the page was made.
+// from the browser for which the page was made. Errors after the person has agreed go to the
+// redirect URI. RFC 6749, section 4.1.2.1.
 func (p *Proxy) decide(w http.ResponseWriter, r *http.Request) {
 	if p.origin.Check(r) != nil || r.ParseForm() != nil {
-		p.showError(w, http.StatusForbidden, "The form did not come from this site.")
+		p.showError(w, "The form did not come from this site.")
 		return
 	}
 	var login pendingLogin
 	browser := p.browserOf(r)
 	if browser == "" || p.open(r.PostForm.Get("request"), &login.authorizationRequest, sealedRequest, browser) != nil {
-		p.showError(w, http.StatusForbidden, "The page was open for too long, or in another browser. Start again in the application.")
+		p.showError(w, "The page was open for too long, or in another browser. Start again in the application.")
 		return
 	}
 	if r.PostForm.Get("decision") != "allow" {
-		p.returnToClient(w, r, &login.authorizationRequest, url.Values{"error": {"access_denied"}})
+		p.showCanceled(w, &login.authorizationRequest)
 		return
 	}
 	state := rand.Text()
@@ -176,7 +175,7 @@ func (p *Proxy) callback(w http.ResponseWriter, r *http.Request) {
 		ok = !known
 	}
 	if !ok {
-		p.showError(w, http.StatusForbidden, "The login was not started in this browser, has taken too long, or is over. Start again in the application.")
+		p.showError(w, "The login was not started in this browser, has taken too long, or is over. Start again in the application.")
 		return
 	}
 	p.setCookie(w, loginCookie(state), "", -1)
@@ -239,13 +238,23 @@ func (p *Proxy) logIn(ctx context.Context, response url.Values, state string, lo
 
 var errNoSubject = errors.New("the provider issued no ID token, and Options.Admit set no Subject")
 
-// returnToClient sends the browser to the redirect URI of a request, which is registered. RFC
-// 6749, section 4.1.2; RFC 9207.
+// returnToClient sends the browser to the redirect URI of a request to which the person has
+// agreed.
 func (p *Proxy) returnToClient(w http.ResponseWriter, r *http.Request, request *authorizationRequest, response url.Values) {
+	to, err := p.responseURL(request, response)
+	if err != nil {
+		p.showError(w, "The address of the application is malformed.")
+		return
+	}
+	p.redirect(w, r, to)
+}
+
+// responseURL returns the redirect URI of a request with a response in its query. RFC 6749,
+// section 4.1.2; RFC 9207.
+func (p *Proxy) responseURL(request *authorizationRequest, response url.Values) (string, error) {
 	u, err := url.Parse(request.Redirect)
 	if err != nil {
-		p.showError(w, http.StatusBadRequest, "The address of the application is malformed.")
-		return
+		return "", err
 	}
 	if request.State != "" {
 		response.Set("state", request.State)
@@ -255,7 +264,7 @@ func (p *Proxy) returnToClient(w http.ResponseWriter, r *http.Request, request *
 		u.RawQuery += "&"
 	}
 	u.RawQuery += response.Encode()
-	p.redirect(w, r, u.String())
+	return u.String(), nil
 }
 
 func (p *Proxy) redirect(w http.ResponseWriter, r *http.Request, to string) {
@@ -298,6 +307,7 @@ type consentPage struct {
 	Scopes                              []string
 	Request                             string // sealed
 	Error                               string
+	Return                              template.URL // a link to the application on an error page; "" if there is none
 }
 
 // consentTemplate is the template of a consentPage.
@@ -308,7 +318,8 @@ const consentTemplate = `<!DOCTYPE html>
 <title>{{.Service}}</title>
 {{if .Error}}<h1>The login cannot continue</h1>
 <p>{{.Error}}</p>
-{{else}}<h1>Allow access to {{.Service}}?</h1>
+{{if .Return}}<p>Only if you trust the application at <strong>{{.Redirect}}</strong>: <a href="{{.Return}}">go back to it</a></p>
+{{end}}{{else}}<h1>Allow access to {{.Service}}?</h1>
 <p>An application that calls itself <strong>{{or .Client "(no name)"}}</strong> asks for access to {{.Service}} with your account at {{.Provider}}.</p>
 {{if .Scopes}}<p>It asks for:</p>
 <ul>{{range .Scopes}}<li>{{.}}</li>{{end}}</ul>
@@ -322,8 +333,19 @@ const consentTemplate = `<!DOCTYPE html>
 {{end}}</html>
 `
 
-func (p *Proxy) showError(w http.ResponseWriter, status int, text string) {
-	p.showPage(w, status, &consentPage{Service: p.options.Name, Error: text})
+// showError shows a page that says why a login cannot continue.
+func (p *Proxy) showError(w http.ResponseWriter, text string) {
+	p.showPage(w, http.StatusBadRequest, &consentPage{Service: p.options.Name, Error: text})
+}
+
+// showCanceled shows a page after the person has not agreed. It links to the application instead
+// of sending the browser there: the person may have canceled because of its address.
+func (p *Proxy) showCanceled(w http.ResponseWriter, request *authorizationRequest) {
+	page := &consentPage{Service: p.options.Name, Redirect: request.Redirect, Error: "You have not allowed access. You can close this window."}
+	if to, err := p.responseURL(request, url.Values{"error": {"access_denied"}}); err == nil {
+		page.Return = template.URL(to) //nolint:gosec // isRedirect has checked its scheme
+	}
+	p.showPage(w, http.StatusBadRequest, page)
 }
 
 func (p *Proxy) showPage(w http.ResponseWriter, status int, page *consentPage) {
