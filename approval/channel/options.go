@@ -104,7 +104,7 @@ type ClientOptions struct {
 	Token string
 	// HTTPClient says how to reach the server: its Jar, its Timeout, which bounds the
 	// handshake, and the fields Proxy, DialContext, DialTLSContext and TLSClientConfig of
-	// its Transport, which must be an *http.Transport. Default: http.DefaultClient, with 30
+	// its Transport, which must be an *http.Transport. Default: httptransport.NewClient(nil), with 30
 	// s for the handshake.
 	HTTPClient *http.Client
 	// Once ends the client with its first connection. Default: it reconnects with a growing
@@ -120,7 +120,6 @@ type ClientOptions struct {
 
 func (o *ClientOptions) withDefaults() ClientOptions {
 	opts := *cmp.Or(o, &ClientOptions{})
-	opts.HTTPClient = cmp.Or(opts.HTTPClient, http.DefaultClient)
 	opts.MaxHandlers = cmp.Or(opts.MaxHandlers, defaultMaxHandlers)
 	if opts.KeepAlive <= 0 {
 		opts.KeepAlive = defaultKeepAlive

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/server/shell"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 const (
@@ -222,10 +223,8 @@ func probe(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := httptransport.NewClient(func(settings *http.Transport) { settings.Proxy, settings.DisableKeepAlives = nil, true })
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	response, err := client.Do(request)
 	if err != nil {
 		return err

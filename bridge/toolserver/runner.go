@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // RunnerOptions configure a [Runner]. The zero value is valid for an operator's server behind a
@@ -29,7 +30,7 @@ type RunnerOptions struct {
 	// Token is a token of the tool server, "" for none.
 	Token string
 	// HTTPClient sends the requests. Its CheckRedirect is replaced: redirects are errors.
-	// Default http.DefaultClient.
+	// Default httptransport.NewClient(nil).
 	HTTPClient *http.Client
 	// MaxResponse is the maximum size of a response, in bytes. Default 64 MiB.
 	MaxResponse int64
@@ -63,7 +64,7 @@ func NewRunner(baseURL, server string, opts *RunnerOptions) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := *cmp.Or(o.HTTPClient, http.DefaultClient)
+	client := *cmp.Or(o.HTTPClient, httptransport.NewClient(nil))
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Runner{
 		base: base, server: server, params: params, http: client,

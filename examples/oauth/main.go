@@ -26,6 +26,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -98,7 +99,7 @@ func serve(address, issuer string) (*site, error) {
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	l.web = &http.Server{Handler: protected, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	l.web = httptransport.NewServer(protected)
 	go func() {
 		defer close(l.ended)
 		if err := l.web.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
@@ -191,7 +192,9 @@ func knock(ctx context.Context, library, token string, out io.Writer) error {
 		req.Header.Set("Authorization", "Bearer "+token)
 		fmt.Fprintf(out, "Authorization: Bearer %s\n", token)
 	}
-	res, err := http.DefaultClient.Do(req)
+	web := httptransport.NewClient(nil)
+	defer web.CloseIdleConnections()
+	res, err := web.Do(req)
 	if err != nil {
 		return err
 	}
@@ -213,7 +216,9 @@ func (p *person) login(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	web := httptransport.NewClient(nil)
+	defer web.CloseIdleConnections()
+	res, err := web.Do(req)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp/otelmcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -159,7 +160,7 @@ func serve(s *server.Server) (url string, stop func() error, err error) {
 		return "", nil, err
 	}
 	endpoint := streamable.Handler(s, nil)
-	web := &http.Server{Handler: endpoint, ReadHeaderTimeout: 5 * time.Second}
+	web := httptransport.NewServer(endpoint)
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	stop = func() error {

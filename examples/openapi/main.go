@@ -26,6 +26,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/openapi"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -107,7 +108,7 @@ func listen(address string, handler http.Handler) (*listener, error) {
 	}
 	l := &listener{
 		url:   "http://" + socket.Addr().String(),
-		web:   &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute},
+		web:   httptransport.NewServer(handler),
 		ended: make(chan struct{}),
 	}
 	go func() {

@@ -8,10 +8,13 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // A balancer sends each request to the next replica, whichever session it belongs to. If that
@@ -33,12 +36,22 @@ const clientHeader = "X-Client"
 // clientKey is the key of that name in the context of a request.
 type clientKey struct{}
 
+// serve serves a handler at a free port of this machine.
+func serve(handler http.Handler) *httptest.Server {
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = httptransport.NewServer(handler)
+	s.Start()
+	return s
+}
+
 func newBalancer(replicas int, counts *ledger) *balancer {
 	b := &balancer{counts: counts, addresses: make([]string, replicas)}
 	b.proxy.Rewrite = func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", "replica" // b.dial chooses one
 	}
-	b.proxy.Transport = &http.Transport{DialContext: b.dial, DisableKeepAlives: true}
+	b.proxy.Transport = httptransport.NewClient(func(settings *http.Transport) {
+		settings.Proxy, settings.DialContext, settings.DisableKeepAlives = nil, b.dial, true
+	}).Transport
 	b.proxy.FlushInterval = -1 // events are sent when they come
 	b.proxy.ErrorHandler = refuse
 	b.proxy.ErrorLog = log.New(io.Discard, "", 0) // clients disconnect, replicas are killed

@@ -93,7 +93,7 @@ func (l *load) startEvents(ctx context.Context) (*events, error) {
 		return nil, err
 	}
 	e := &events{counts: l.counts, receiver: receiver, acknowledged: make(map[delivery]bool)}
-	e.server = httptest.NewServer(e)
+	e.server = serve(e)
 	var streaming context.Context
 	streaming, e.cancel = context.WithCancel(ctx)
 	if e.session, err = l.connect(ctx, client.Modern, "events", user, nil); err != nil {

@@ -20,7 +20,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"net/http/httptest"
 	"os"
 	"time"
 
@@ -84,10 +83,10 @@ func run(o *options) error {
 	}
 
 	counts := newLedger()
-	ledgerServer := httptest.NewServer(counts)
+	ledgerServer := serve(counts)
 	defer ledgerServer.Close()
 	balancer := newBalancer(replicas, counts)
-	balancerServer := httptest.NewServer(balancer)
+	balancerServer := serve(balancer)
 	defer balancerServer.Close()
 
 	approverToken := rand.Text()

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/webhook"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/store/postgres"
@@ -218,7 +219,8 @@ func visitLedger(ctx context.Context, method, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	response, err := http.DefaultClient.Do(request)
+	web := httptransport.NewClient(func(settings *http.Transport) { settings.DisableKeepAlives = true })
+	response, err := web.Do(request)
 	if err != nil {
 		return "", err
 	}

@@ -4,30 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/dovetail-go/dovetail/transport/httptransport"
-)
-
-const (
-	// maxResponseHeader is the maximum size of a response header in bytes.
-	maxResponseHeader = 256 << 10
-	// connectTimeout bounds connecting, and then the TLS handshake.
-	connectTimeout = 30 * time.Second
-	// writeBuffer is the size of the largest request that is sent in one write.
-	writeBuffer = 16 << 10
-	// pingInterval is the interval of keep-alive probes on a silent connection. A connection
-	// that misses two probes is closed.
-	pingInterval = 15 * time.Second
-	// maxIdle is the maximum number of idle connections to one server, and idleTimeout is
-	// how long they are kept.
-	maxIdle     = 64
-	idleTimeout = 90 * time.Second
 )
 
 // Header adds a program's values to the header of a request. It is called concurrently.
@@ -56,39 +38,20 @@ type Client struct {
 // of Acquire. The client sends requests with given, except that it replaces CheckRedirect; if
 // given is nil, the client has connections of its own. header and authorizer may be nil.
 func New(rawURL string, given *http.Client, header Header, authorizer httptransport.Authorizer) *Client {
-	c := &Client{http: new(http.Client), header: header, authorizer: authorizer}
+	c := &Client{header: header, authorizer: authorizer}
 	c.server, c.urlErr = ParseURL(rawURL)
 	if given != nil {
-		*c.http = *given
+		copied := *given
+		c.http = &copied
 	} else {
-		own := NewTransport()
-		c.http.Transport, c.closeIdle = own, own.CloseIdleConnections
+		c.http = httptransport.NewClient(nil)
+		c.closeIdle = c.http.CloseIdleConnections
 	}
 	c.http.CheckRedirect = checkRedirect
 	if c.http.Jar == nil && c.http.Timeout == 0 {
 		c.direct, _ = c.http.Transport.(*http.Transport)
 	}
 	return c
-}
-
-// NewTransport returns the transport of clients that have connections of their own.
-func NewTransport() *http.Transport {
-	dialer := &net.Dialer{
-		Timeout:         connectTimeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingInterval, Interval: pingInterval, Count: 2},
-	}
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
-		TLSHandshakeTimeout:    connectTimeout,
-		ForceAttemptHTTP2:      true,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingInterval, PingTimeout: pingInterval},
-		DisableCompression:     true, // it would delay events, and a response could be a compression bomb
-		MaxIdleConnsPerHost:    maxIdle,
-		WriteBufferSize:        writeBuffer,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxResponseHeader,
-	}
 }
 
 // HTTPClient returns the http.Client that sends the requests.

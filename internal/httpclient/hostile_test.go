@@ -62,7 +62,7 @@ func TestResponsesWithoutEnd(t *testing.T) {
 			}
 			served <- total
 		}()
-		network := httpclient.NewTransport()
+		network := httptransport.NewClient(nil).Transport.(*http.Transport)
 		c := httpclient.New("http://"+listener.Addr().String(), &http.Client{Transport: network}, nil, nil)
 		var progress httpclient.Progress
 		res, err := c.Post(t.Context(), c.URL(), http.Header{"Content-Type": {"application/json"}}, []byte("{}"), &progress)
@@ -101,7 +101,7 @@ func TestHTTP2HeadersThatAreTooLong(t *testing.T) {
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
-	network := httpclient.NewTransport()
+	network := httptransport.NewClient(nil).Transport.(*http.Transport)
 	network.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
 	t.Cleanup(func() {
 		network.CloseIdleConnections()

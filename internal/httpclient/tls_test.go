@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // encrypted starts a server with TLS that counts its requests. It returns a transport as clients have, which trusts the
@@ -35,7 +36,7 @@ func encrypted(t *testing.T, h2 bool, change func(*tls.Config)) (server *httptes
 		change(server.TLS)
 	}
 	server.StartTLS()
-	network = httpclient.NewTransport()
+	network = httptransport.NewClient(nil).Transport.(*http.Transport)
 	network.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	t.Cleanup(func() {
 		network.CloseIdleConnections()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // Timeout bounds a client's handshake, from the name lookup on, unless the http.Client has
@@ -44,10 +45,12 @@ func ParseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Dialer returns a dialer that reaches servers as an http.Client does. The error describes
+// Dialer returns a dialer that reaches servers as an http.Client does; nil means httptransport.NewClient(nil). The error describes
 // the field HTTPClient of the options.
 func Dialer(client *http.Client, subprotocol string) (websocket.Dialer, error) {
-	roundTripper := cmp.Or(client.Transport, http.DefaultTransport)
+	standard := httptransport.NewClient(nil)
+	client = cmp.Or(client, standard)
+	roundTripper := cmp.Or(client.Transport, standard.Transport)
 	settings, ok := roundTripper.(*http.Transport)
 	if !ok {
 		return websocket.Dialer{}, fmt.Errorf("HTTPClient has a Transport of type %T; expected an *http.Transport", roundTripper)

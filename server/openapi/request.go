@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // request creates the HTTP request for valid arguments. Its errors are about the arguments.
@@ -149,10 +151,7 @@ var errTooManyRedirects = errors.New("the service redirected too often")
 
 // newClient returns a copy of a client that follows redirects only to the same origin.
 func newClient(given *http.Client) *http.Client {
-	client := http.Client{}
-	if given != nil {
-		client = *given
-	}
+	client := *cmp.Or(given, httptransport.NewClient(nil))
 	next := client.CheckRedirect
 	client.CheckRedirect = func(request *http.Request, via []*http.Request) error {
 		if !httpclient.SameOrigin(request.URL, via[0].URL) {

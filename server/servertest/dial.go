@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
@@ -58,7 +59,7 @@ func (c *connection) serve(endpoint interface {
 	io.Closer
 }) *http.Client {
 	var requests sync.WaitGroup // Serve does not wait for those that have opened a WebSocket
-	web := &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := httptransport.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		defer requests.Done()
 		ctx := c.watch(r.Context())
@@ -69,12 +70,14 @@ func (c *connection) serve(endpoint interface {
 			ctx = transport.WithAuthorizer(ctx, c.authorize)
 		}
 		endpoint.ServeHTTP(w, r.WithContext(ctx))
-	})}
+	}))
 	network := memnet.New()
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(network) }()
-	dialer := &http.Transport{DialContext: network.DialContext}
-	client := &http.Client{Transport: dialer}
+	client := httptransport.NewClient(func(settings *http.Transport) {
+		settings.Proxy, settings.DialContext = nil, network.DialContext
+	})
+	dialer := client.Transport.(*http.Transport)
 	endFaults := func() {}
 	if c.faults != nil && c.options.Mode.Transport == Streamable {
 		faulty := newFaultyTransport(dialer, c.faults)

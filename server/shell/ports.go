@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // maxForwarded is the number of requests that one registered port forwards at the same time.
@@ -73,7 +74,8 @@ func (p *ports) RegisterPort(ctx context.Context, in registerPortIn) (portURL, e
 	if err != nil {
 		return portURL{}, err
 	}
-	web := &http.Server{Addr: listener.Addr().String(), Handler: forward(target), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	web := httptransport.NewServer(forward(target))
+	web.Addr = listener.Addr().String()
 	if p.ports == nil {
 		p.ports = make(map[int]*http.Server)
 	}

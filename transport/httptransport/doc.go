@@ -16,6 +16,9 @@
 // A [StatusError] is an HTTP response without a JSON-RPC message. A [RedirectError] is a
 // redirect that is not followed.
 //
+// [NewServer] returns a web server with limits for unknown clients, and [NewClient] an HTTP client for servers that the
+// program names.
+//
 // # Guarantees
 //
 //  1. Requests go only to the origin of the URL that was dialed.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/netguard"
 	"github.com/dovetail-go/dovetail/internal/procgroup"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // A Receiver receives the authorization responses that a browser delivers to the redirect
@@ -67,9 +68,8 @@ func (r *LoopbackReceiver) Listen(ctx context.Context, state, previousURI string
 		host: listener.Addr().String(), page: cmp.Or(r.Page, defaultPage), state: Secret(state),
 		response: make(chan url.Values, 1), done: make(chan struct{}),
 	}
-	l.server = &http.Server{
-		Handler: l, ReadTimeout: fetchTimeout, WriteTimeout: fetchTimeout, MaxHeaderBytes: maxCallback,
-	}
+	l.server = httptransport.NewServer(l)
+	l.server.ReadTimeout, l.server.WriteTimeout, l.server.MaxHeaderBytes = fetchTimeout, fetchTimeout, maxCallback
 	go func() {
 		defer close(l.done)
 		_ = l.server.Serve(listener) // returns after Close

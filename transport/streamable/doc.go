@@ -47,8 +47,8 @@
 //
 // # The http.Server
 //
-// An http.Server around an endpoint must not have a WriteTimeout, since streams last; the
-// endpoint bounds each write and each body itself. Set ReadHeaderTimeout (5 s), IdleTimeout
-// (120 s) and MaxHeaderBytes (64 KiB). To stop, call the MCP server's Shutdown, then
-// [Endpoint.Close], then http.Server.Shutdown. [Serve] does all of this.
+// Make an http.Server around an endpoint with httptransport.NewServer, which limits headers. It
+// must not have a WriteTimeout, since streams last; the endpoint bounds each write and each body
+// itself. To stop, call the MCP server's Shutdown, then [Endpoint.Close], then
+// http.Server.Shutdown. [Serve] does all of this.
 package streamable

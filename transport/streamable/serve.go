@@ -15,14 +15,12 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 const (
 	// DefaultShutdownTimeout is how long [Serve] waits for calls to finish.
 	DefaultShutdownTimeout = 10 * time.Second
-	// defaultMaxStreams is the maximum number of concurrent requests on one connection of
-	// HTTP/2.
-	defaultMaxStreams = 128
 )
 
 // ServeOptions configures [Serve] and [Run]. The zero value is valid.
@@ -88,12 +86,9 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	if o.OnListen == nil {
 		o.OnListen = func(address net.Addr) { o.Logger.Info("serving MCP", "address", address.String(), "path", o.path()) }
 	}
-	web := &http.Server{
-		Handler: o.route(endpoint, readiness(ctx, server)), TLSConfig: o.TLS,
-		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.MaxStreams, defaultMaxStreams)},
-		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
-	}
+	web := httptransport.NewServer(o.route(endpoint, readiness(ctx, server)))
+	web.TLSConfig, web.ErrorLog = o.TLS, slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn)
+	web.HTTP2.MaxConcurrentStreams = cmp.Or(o.MaxStreams, web.HTTP2.MaxConcurrentStreams)
 	var draining *drain
 	if tcp, ok := listener.(*net.TCPListener); ok && o.Drain > 0 && endpoint.sessions.Shared() {
 		draining = newDrain(tcp)

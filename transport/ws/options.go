@@ -66,7 +66,7 @@ type DialOptions struct {
 	// HTTPClient says how to reach servers: its Jar, its Timeout, which bounds the handshake,
 	// and the fields Proxy, DialContext, DialTLSContext and TLSClientConfig of its Transport,
 	// which must be an *http.Transport. Redirects are not followed. Default:
-	// http.DefaultClient, with 30 s for the handshake.
+	// httptransport.NewClient(nil), with 30 s for the handshake.
 	HTTPClient *http.Client
 	// Header, if set, may add to the header of each handshake, for example an Authorization.
 	// Its error fails the Dial. It is called concurrently.
@@ -95,7 +95,6 @@ type DialOptions struct {
 
 func (o *DialOptions) withDefaults() DialOptions {
 	opts := *cmp.Or(o, &DialOptions{})
-	opts.HTTPClient = cmp.Or(opts.HTTPClient, http.DefaultClient)
 	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
 	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
 	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)

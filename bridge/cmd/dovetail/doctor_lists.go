@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // apiName matches the names of tools that the APIs of models accept.
@@ -207,7 +208,8 @@ func post(ctx context.Context, url, body string, headers map[string]string) (int
 	for name, value := range headers {
 		req.Header.Set(name, value)
 	}
-	web := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	web := httptransport.NewClient(func(settings *http.Transport) { settings.DisableKeepAlives = true })
+	web.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	res, err := web.Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("the request failed: %w", err)

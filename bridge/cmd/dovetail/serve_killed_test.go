@@ -27,6 +27,7 @@ func launched(t *testing.T, flags ...string) (p *program, kill func()) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(said)
+	p.pid = command.Process.Pid
 	p.introduced(t, lines)
 	read := make(chan struct{})
 	go func() {

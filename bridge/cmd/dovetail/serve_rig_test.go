@@ -92,6 +92,7 @@ type program struct {
 	token     string // that was printed
 	approvals string // likewise
 	folder    string
+	pid       int // of the process that launched has started
 	said      *output
 	end       func() error
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -43,7 +44,7 @@ func (h *hub) newWebsite() (*website, error) {
 			return nil, errors.Join(err, listener.Close())
 		}
 	}
-	w.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	w.http = httptransport.NewServer(mux)
 	go func() { w.served <- w.http.Serve(listener); close(w.served) }()
 	return w, nil
 }

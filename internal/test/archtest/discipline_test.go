@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,11 +25,24 @@ func TestNothingSleeps(t *testing.T) {
 	})
 }
 
+// One function makes web servers and one makes clients, so that none lacks limits. Programs that test
+// the library are exempt.
+func TestOneConstructorForHTTP(t *testing.T) {
+	files := slices.DeleteFunc(slices.Concat(moduleSources(t), nestedSources(t)), func(file *source) bool {
+		return file.isTest() || file.in("internal/lab") || file.in("internal/test")
+	})
+	enforceIn(t, files, makesHTTP, exceptions{
+		"transport/httptransport/http.go": "it has the constructors",
+		"internal/netguard/guard.go":      "its clients check the URLs that peers name",
+	})
+}
+
 func TestDisciplineRules(t *testing.T) {
 	planted(t, "init.go", "server/planted.go", declaresInit)
 	planted(t, "unfinished.go", "server/planted.go", hasUnfinishedWork)
 	planted(t, "sleep.go", "server/planted_test.go", sleeps)
-	for _, check := range []rule{declaresInit, hasUnfinishedWork, sleeps} {
+	planted(t, "http.go", "server/planted.go", makesHTTP)
+	for _, check := range []rule{declaresInit, hasUnfinishedWork, sleeps, makesHTTP} {
 		planted(t, "clean.go", "server/planted.go", check)
 	}
 }
@@ -64,6 +78,53 @@ func sleeps(file *source) []finding {
 			if x, ok := call.X.(*ast.Ident); ok && x.Name == "time" {
 				found = append(found, file.at(node.Pos(), "time.Sleep does not wait for an event"))
 			}
+		}
+		return true
+	})
+	return found
+}
+
+// httpMakers are the names of net/http and net/http/httptest that make a server or client, or use one
+// without limits.
+var httpMakers = map[string][]string{
+	"http": {
+		"Server", "Client", "Transport", "DefaultClient", "DefaultTransport", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS",
+		"Get", "Head", "Post", "PostForm",
+	},
+	"httptest": {"NewServer", "NewTLSServer"},
+}
+
+// makesHTTP refuses servers and clients that httptransport.NewServer and NewClient have not made. The
+// names of types are allowed where they make no value, as in *http.Client.
+func makesHTTP(file *source) []finding {
+	var found []finding
+	refuse := func(node ast.Node, types bool) {
+		selected, ok := node.(*ast.SelectorExpr)
+		if !ok {
+			return
+		}
+		x, ok := selected.X.(*ast.Ident)
+		if !ok || !slices.Contains(httpMakers[x.Name], selected.Sel.Name) {
+			return
+		}
+		switch name := selected.Sel.Name; name {
+		case "Server", "Client", "Transport":
+			if !types {
+				return
+			}
+		}
+		found = append(found, file.at(selected.Pos(), "%s.%s: use httptransport.NewServer or NewClient, which set limits", x.Name, selected.Sel.Name))
+	}
+	ast.Inspect(file.syntax, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.CompositeLit:
+			refuse(n.Type, true)
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "new" && len(n.Args) == 1 {
+				refuse(n.Args[0], true)
+			}
+		case *ast.SelectorExpr:
+			refuse(n, false)
 		}
 		return true
 	})

@@ -69,8 +69,8 @@ transport/stdio:          jsonrpc transport transport/internal/duplex internal/p
 transport/transporttest:  jsonrpc transport testing
 internal/httpguard:       jsonrpc transport internal/bufpool internal/jsonscan net/http
 internal/paramheader:     jsonrpc mcp internal/jsonscan
-internal/wsconn:          jsonrpc internal/bufpool internal/httpguard net/http github.com/gorilla/websocket
 transport/httptransport:  transport internal/jsonscan net/http
+internal/wsconn:          jsonrpc transport/httptransport internal/bufpool internal/httpguard net/http github.com/gorilla/websocket
 internal/httpclient:      jsonrpc transport transport/httptransport internal/deadline internal/bufpool internal/jsonscan internal/peertext net/http
 transport/sse:            jsonrpc transport transport/httptransport internal/deadline internal/bufpool transport/internal/duplex internal/httpguard internal/jsonscan internal/quota internal/sse internal/httpclient net/http
 transport/ws:             jsonrpc transport transport/httptransport internal/bufpool transport/internal/duplex internal/httpguard internal/jsonscan internal/quota internal/httpclient internal/wsconn net/http github.com/gorilla/websocket
@@ -82,12 +82,12 @@ transport/streamable/internal/session: jsonrpc mcp transport transport/store tra
 transport/streamable:     jsonrpc mcp transport transport/store transport/httptransport transport/sse transport/streamable/internal/session transport/streamable/internal/wire transport/internal/duplex internal/deadline internal/backoff internal/httpguard internal/bufpool internal/jsonscan
                           internal/paramheader internal/quota internal/sse internal/httpclient net/http github.com/hashicorp/golang-lru/v2 golang.org/x/sys
 transport/oauth/internal/syntax: internal/jsonscan internal/netguard
-transport/oauth:          jsonrpc mcp transport transport/store transport/oauth/internal/syntax internal/sharedfile internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
+transport/oauth:          jsonrpc mcp transport transport/httptransport transport/store transport/oauth/internal/syntax internal/sharedfile internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
 transport/oauth/proxy:    transport/store transport/oauth transport/oauth/internal/syntax internal/jsonscan internal/netguard internal/state internal/token
                           net/http github.com/hashicorp/golang-lru/v2 golang.org/x/oauth2
-transport/oauth/oauthtest: net/http github.com/go-jose/go-jose/v4
+transport/oauth/oauthtest: transport/httptransport net/http github.com/go-jose/go-jose/v4
 
 # Webhooks of events. server and client need no HTTP for them, server/webhook and client/webhook do.
 internal/webhook:
@@ -121,7 +121,7 @@ server/skills:            mcp server server/internal/filetree internal/frontmatt
 server/process:           internal/peertext internal/procgroup os/exec
 server/webhook:           server/webhook/delivery transport/store internal/backoff internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
 server/workspace:         mcp server internal/sharedfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
-server/shell:             mcp server server/process server/workspace internal/peertext net/http
+server/shell:             mcp transport/httptransport server server/process server/workspace internal/peertext net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
 policy:                   jsonrpc mcp internal/jsonscan
@@ -145,22 +145,22 @@ bridge/internal/frontend: jsonrpc mcp transport server policy approval bridge in
 bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard bridge/internal/frontend internal/jsonscan
                           net/http
 bridge/internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
-bridge/control:           mcp server server/process server/shell bridge bridge/config bridge/gateway net/http
-bridge/toolserver:        jsonrpc mcp transport server client approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
+bridge/control:           mcp transport/httptransport server server/process server/shell bridge bridge/config bridge/gateway net/http
+bridge/toolserver:        jsonrpc mcp transport transport/httptransport server client approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
                           internal/httpguard bridge/internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/sse transport/streamable transport/ws client internal/test/leaktest internal/test/memnet internal/sse server/internal/unasked testing net/http
+server/servertest:        jsonrpc mcp transport transport/httptransport transport/sse transport/streamable transport/ws client internal/test/leaktest internal/test/memnet internal/sse server/internal/unasked testing net/http
 
 # Runs tests over every transport.
-internal/test/transporttests: transport internal/httpclient transport/sse transport/streamable transport/ws internal/test/leaktest testing net/http
+internal/test/transporttests: transport transport/httptransport transport/sse transport/streamable transport/ws internal/test/leaktest testing net/http
 
 # What users can write, they write with public packages.
 examples/quickstart:      mcp transport server client
 examples/compose:         mcp transport transport/stdio transport/streamable server client net/http
 examples/memory:          mcp transport transport/stdio transport/streamable server server/memory net/http
 examples/longjob:         mcp transport/streamable server client net/http os/exec golang.org/x/term
-examples/oauth:           mcp transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
+examples/oauth:           mcp transport/httptransport transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
 
 bridge/cmd/sandbox:       jsonrpc mcp transport transport/stdio transport/streamable server server/process server/shell server/workspace
                           policy approval bridge bridge/config bridge/control bridge/gateway internal/peertext net/http os/exec

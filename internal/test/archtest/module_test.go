@@ -114,6 +114,48 @@ func walk(visit func(name string) error) error {
 	})
 }
 
+// nestedSources returns the Go files of the nested modules, such as examples and commands.
+func nestedSources(t *testing.T) []*source {
+	t.Helper()
+	var list []*source
+	fset := token.NewFileSet()
+	nested := map[string]bool{".": false} // by folder: whether it is in a nested module
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		switch {
+		case name == ".":
+			return nil
+		case d.IsDir():
+			if strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			_, err := os.Stat(filepath.Join(file, "go.mod"))
+			nested[name] = err == nil || nested[path.Dir(name)]
+			return nil
+		case !nested[path.Dir(name)] || path.Ext(name) != ".go":
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		s, err := parse(fset, name, text)
+		list = append(list, s)
+		return err
+	})
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d files in nested modules: %v", len(list), err)
+	}
+	return list
+}
+
 func inTestdata(name string) bool {
 	return strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/testdata/")
 }
@@ -200,8 +242,14 @@ type exceptions map[string]string
 // enforce applies a rule to every file of the module.
 func enforce(t *testing.T, check rule, except exceptions) {
 	t.Helper()
+	enforceIn(t, moduleSources(t), check, except)
+}
+
+// enforceIn applies a rule to files.
+func enforceIn(t *testing.T, files []*source, check rule, except exceptions) {
+	t.Helper()
 	needed := map[string]bool{}
-	for _, file := range moduleSources(t) {
+	for _, file := range files {
 		for _, f := range check(file) {
 			if _, ok := except[f.path]; ok {
 				needed[f.path] = true

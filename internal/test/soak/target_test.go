@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -128,10 +129,8 @@ func serveTarget(t *target) error {
 		return err
 	}
 	mux, closeAll := t.mux()
-	s := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}
+	s := httptransport.NewServer(mux)
+	s.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	fmt.Println(listener.Addr())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -145,7 +144,7 @@ func serveTarget(t *target) error {
 }
 
 // maxHeader is the maximum length of a request's header, in bytes.
-const maxHeader = 64 << 10
+const maxHeader = 32 << 10
 
 // serveStdio is the main function of a target over stdio.
 func serveStdio() error { return stdio.Serve(context.Background(), newTarget().mcp, nil) }

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/httpclient"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 	"github.com/dovetail-go/dovetail/transport/ws"
@@ -167,7 +167,7 @@ func serve(tb testing.TB, endpoint interface {
 }, suffix string) (url string, client *http.Client) {
 	tb.Helper()
 	server := httptest.NewUnstartedServer(endpoint)
-	network := httpclient.NewTransport()
+	network := httptransport.NewClient(nil)
 	tb.Cleanup(func() {
 		if err := endpoint.Close(); err != nil {
 			tb.Error(err)
@@ -179,8 +179,8 @@ func serve(tb testing.TB, endpoint interface {
 	if suffix == "" {
 		return server.URL, nil
 	}
-	network.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
-	return server.URL, &http.Client{Transport: network}
+	network.Transport.(*http.Transport).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+	return server.URL, network
 }
 
 func start(server *httptest.Server, suffix string) {

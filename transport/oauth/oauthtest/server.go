@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // Options configure a [Server]. The zero value is ready to use.
@@ -131,7 +133,8 @@ func Start(opts *Options) (*Server, error) {
 		listener.Close()
 		return nil, err
 	}
-	s.http = &http.Server{Handler: s, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	s.http = httptransport.NewServer(s)
+	s.http.ReadTimeout, s.http.WriteTimeout = 10*time.Second, 10*time.Second
 	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
@@ -300,7 +303,7 @@ func Browse(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := httptransport.NewClient(func(settings *http.Transport) { settings.DisableKeepAlives = true })
 	res, err := client.Do(req)
 	if err != nil {
 		return err
