@@ -25,9 +25,11 @@ import (
 )
 
 const (
-	// keysFresh is the age at which keys are fetched again, and keysStale the age at which
-	// they are no longer used.
+	// keysFresh is the age at which keys are fetched again in the background. keysLate is the
+	// age at which a token waits for the fetch: no token came since keysFresh, and the issuer may
+	// have withdrawn a key. keysStale is the age at which keys are no longer used.
 	keysFresh = 10 * time.Minute
+	keysLate  = 2 * keysFresh
 	keysStale = 24 * time.Hour
 	// keysRetry is the minimum time between two fetches.
 	keysRetry = 5 * time.Second
@@ -137,6 +139,10 @@ func (s *keySource) find(ctx context.Context, id string, algorithm jose.Signatur
 	case set == nil || now.Sub(set.at) > keysStale:
 		if set, err = s.refresh(ctx, set); err != nil {
 			return nil, err
+		}
+	case now.Sub(set.at) > keysLate && s.last.Load().err == nil: // after a failure, tokens do not wait
+		if newer, err := s.refresh(ctx, set); err == nil {
+			set = newer
 		}
 	case now.Sub(set.at) > keysFresh && !s.isTooEarly():
 		s.startFetch(set)

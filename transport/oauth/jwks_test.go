@@ -112,6 +112,38 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// A key that the issuer has withdrawn is not accepted because no token came for hours: the first token
+// then waits for newer keys. If the issuer is down or hangs, only that token waits.
+func TestWithdrawnKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.want(s, "a", nil, 1)
+		p.publish("b")
+		pass(keysLate + time.Second)
+		p.want(s, "a", errUnknownKey, 2)
+		p.want(s, "b", nil, 2)
+		p.breakDown()
+		pass(keysLate + time.Second)
+		p.want(s, "b", nil, 3)
+		p.want(s, "b", nil, 3)
+		p.publish("b")
+		pass(keysRetry)
+		p.want(s, "b", nil, 4)
+	})
+	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {
+		p.want(s, "a", nil, 1)
+		p.takes = time.Hour
+		pass(keysLate + time.Second)
+		for i, want := range []time.Duration{2 * keysTimeout, 0, 0} {
+			began := time.Now()
+			if _, err := s.find(t.Context(), "a", jose.ES256); err != nil || time.Since(began) != want {
+				t.Errorf("token %d: %v after %v, want none after %v", i, err, time.Since(began), want)
+			}
+			pass(keysRetry)
+		}
+		s.close(errDown)
+	})
+}
+
 // Tokens with made-up key IDs do not cause many fetches.
 func TestUnknownKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *publisher, s *keySource) {

@@ -56,8 +56,9 @@ const (
 //
 // The first token fetches the keys. They are fetched again in the background every ten
 // minutes, and when a token names an unknown key, but at most every five seconds. While
-// fetching fails, known keys are used for a day. Verify waits for keys only if no known key
-// fits.
+// fetching fails, known keys are used for a day. Verify waits for keys if no known key fits, or
+// if the known keys are more than twenty minutes old because no token came. So a key that the
+// issuer has withdrawn is accepted for at most twenty minutes, unless fetching fails.
 type JWTVerifier struct {
 	issuer     string
 	algorithms []jose.SignatureAlgorithm
