@@ -20,8 +20,8 @@ type Options struct {
 	// decides where requests are sent.
 	BaseURL string
 	// HTTPClient sends the requests. Its CheckRedirect is called for redirects to the same
-	// origin; others are never followed. Default: httptransport.NewClient(nil),
-	// without cookies.
+	// origin; others are never followed. Default: a client
+	// of httptransport.NewClient, which accepts compressed responses.
 	HTTPClient *http.Client
 	// Authorize adds credentials to a request before it is sent. It is called for every
 	// request except TRACE, whose response would contain them. The credentials are redacted

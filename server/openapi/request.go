@@ -151,7 +151,9 @@ var errTooManyRedirects = errors.New("the service redirected too often")
 
 // newClient returns a copy of a client that follows redirects only to the same origin.
 func newClient(given *http.Client) *http.Client {
-	client := *cmp.Or(given, httptransport.NewClient(nil))
+	client := *cmp.Or(given, httptransport.NewClient(func(settings *http.Transport) {
+		settings.DisableCompression = false // Options.MaxResponse bounds a response after decompression
+	}))
 	next := client.CheckRedirect
 	client.CheckRedirect = func(request *http.Request, via []*http.Request) error {
 		if !httpclient.SameOrigin(request.URL, via[0].URL) {
