@@ -85,7 +85,9 @@ func (w *fixture) sign(claims claimSet) string {
 func TestMixUpAttacks(t *testing.T) {
 	for name, attack := range map[string]func(evil, honest *fixture){
 		"the honest login": func(evil, honest *fixture) {
-			evil.editMetadata = func(m map[string]any) { m["authorization_endpoint"] = honest.issuer.URL + "/authorize" }
+			evil.editMetadata = func(m map[string]any) {
+				m["authorization_endpoint"], m["registration_endpoint"] = honest.issuer.URL+"/authorize", honest.issuer.URL+"/register"
+			}
 		},
 		"the honest login, without iss in the metadata": func(evil, honest *fixture) {
 			evil.editMetadata = func(m map[string]any) {
@@ -425,10 +427,15 @@ func TestRecordedProofs(t *testing.T) {
 	w := newFixture(t, nil)
 	inner := w.protectResource(t, func(o *oauth.ProtectOptions) { o.DPoP = &oauth.DPoPOptions{Required: true} })
 	var seen []http.Header // by an attacker who reads the requests
+	intercepts := false    // whether the attacker drops them
 	guarded := w.handlers["resource/mcp"]
 	w.replace("resource/mcp", func(res http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Dpop") != "" {
 			seen = append(seen, r.Header.Clone())
+		}
+		if intercepts {
+			res.WriteHeader(http.StatusBadGateway)
+			return
 		}
 		guarded(res, r)
 	})
@@ -487,6 +494,41 @@ func TestRecordedProofs(t *testing.T) {
 	if status, err := w.request(client); err != nil || status != http.StatusOK {
 		t.Errorf("the client afterwards: %d, %v", status, err)
 	}
+	inner.takeRequests()
+	// A proof that has not arrived is only for its own method, URL and token.
+	intercepts = true
+	if status, err := w.request(client); err != nil || status != http.StatusBadGateway {
+		t.Fatalf("got %d, %v", status, err)
+	}
+	intercepts = false
+	unused := seen[len(seen)-1].Get("Dpop")
+	sibling := w.sign(w.claims(claimSet{"cnf": claimOf(t, token, "cnf")}))
+	for _, test := range []struct {
+		name, method string
+		header       http.Header
+	}{
+		{"an unused proof for another method", "GET", with("DPoP", token, unused)},
+		{"an unused proof for another method", "DELETE", with("DPoP", token, unused)},
+		{"an unused proof for another token of the key", "POST", with("DPoP", sibling, unused)},
+	} {
+		if res := w.send(test.method, "/mcp", test.header); res.StatusCode != http.StatusUnauthorized || inner.takeRequests() != nil {
+			t.Errorf("%s: status %d", test.name, res.StatusCode)
+		}
+	}
+}
+
+// claimOf returns a claim of a token that is not verified.
+func claimOf(t *testing.T, token, name string) any {
+	t.Helper()
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims map[string]any
+	if err := json.Unmarshal(payload, &claims); err != nil || claims[name] == nil {
+		t.Fatalf("the claims are %s: %v", payload, err)
+	}
+	return claims[name]
 }
 
 // A holder's proof for one URL is for no other, however the URL is written.
