@@ -7,9 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// A header that is longer than the limit is refused before the handler runs.
 func TestServerLimitsHeaders(t *testing.T) {
 	web := httptransport.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
