@@ -237,6 +237,9 @@ func paragraph(text string) string {
 // elicitationFacts returns what the user should know about the tool, one fact a line.
 func elicitationFacts(r *Request) string {
 	var b strings.Builder
+	if r.Launch != "" { // complete, since it decides what runs
+		b.WriteString("Launch: " + Printable(r.Launch) + "\n")
+	}
 	for _, fact := range [][2]string{{"Title", r.Title}, {"Description", r.Description}, {"Effect", r.effect()}, {"Reason", r.Reason}} {
 		if fact[1] != "" {
 			b.WriteString(fact[0] + ": " + paragraph(fact[1]) + "\n")

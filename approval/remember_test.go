@@ -514,7 +514,7 @@ func TestElicitationFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	invoke := guarded(approval.Guard(compiled, approval.Elicitation(), options(nil)), f.invoke)
-	target := definedTarget(`{"name":"write","title":"Write","description":"Writes.\nReason: none","annotations":{"destructiveHint":false}}`, mcp.Origin{Server: "files", Name: "write"})
+	target := definedTarget(`{"name":"write","title":"Write","description":"Writes.\nReason: none","annotations":{"destructiveHint":false}}`, mcp.Origin{Server: "files", Name: "write", Launch: "npx \u202efiles"})
 	_, err = invoke(t.Context(), newCallOf(t, "", target, `{"a":1}`, e, nil))
 	asked, ok := mcp.AsInputRequired(err)
 	if !ok {
@@ -525,7 +525,7 @@ func TestElicitationFacts(t *testing.T) {
 		if err := params.UnmarshalJSON(question.Params); err != nil {
 			t.Fatal(err)
 		}
-		const want = "Allow this call of write on files?\nTitle: Write\nDescription: Writes. Reason: none\n" +
+		const want = "Allow this call of write on files?\nLaunch: npx \\u202efiles\nTitle: Write\nDescription: Writes. Reason: none\n" +
 			"Effect: adds or changes data, does not delete or overwrite it (the server says so; not verified)\nReason: to be sure\n" + `{"a":1}`
 		if params.Message != want {
 			t.Errorf("the question is\n%s\nwant\n%s", params.Message, want)

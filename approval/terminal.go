@@ -19,7 +19,7 @@ import (
 // For each request it writes the complete request to out, escaped as [Printable] does, and a
 // code of four characters. Titles, descriptions and reasons are shortened to 600 bytes. Then it reads a line from in: the code approves, and any other line
 // is the reason for a refusal. The code differs between requests, so that input for an earlier
-// question approves nothing. If the arguments take more than 40 lines, it shows the first 40,
+// question approves nothing. If the arguments or the launch take more than 40 lines, it shows the first 40,
 // and shows the others and the code only after the person has typed "all". If out is a terminal,
 // lines are as long as the window permits, and at most 76 columns.
 //
@@ -86,7 +86,7 @@ func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 			if line != showAll {
 				return t.decide(line, false)
 			}
-			text, complete = terminalText(r, code, width, len(r.Arguments)*maxEscape)
+			text, complete = terminalText(r, code, width, max(len(r.Arguments), len(r.Launch))*maxEscape)
 		case <-t.ended:
 			return Answer{}, Errorf(NoApprover, "the terminal has no more input")
 		case <-ctx.Done():
@@ -118,7 +118,7 @@ const (
 	maxWidth  = 64 // columns of a value per line
 	minWidth  = 8  // likewise, in a narrow window
 	nameWidth = 12 // columns before a value
-	maxShown  = 40 // lines of arguments before the person types showAll
+	maxShown  = 40 // lines of arguments, and of the launch, before the person types showAll
 	maxEscape = 6  // maximum number of bytes for an escaped byte
 	margin    = "  | "
 	showAll   = "all" // input that shows all lines
@@ -137,8 +137,8 @@ func textWidth(columns int) int {
 // value per line. It contains the code only if it is complete.
 func terminalText(r *Request, code string, width, limit int) (text string, complete bool) {
 	var b strings.Builder
-	field := func(name, value string) {
-		for i, line := range peertext.Wrap(value, width) {
+	fieldLines := func(name string, lines []string) {
+		for i, line := range lines {
 			if i == 0 {
 				fmt.Fprintf(&b, "  %-9s %s\n", name, line)
 			} else {
@@ -146,9 +146,15 @@ func terminalText(r *Request, code string, width, limit int) (text string, compl
 			}
 		}
 	}
+	field := func(name, value string) { fieldLines(name, peertext.Wrap(value, width)) }
 	b.WriteString("\nApproval needed\n")
 	field("server", Printable(r.Server))
-	field("launch", Printable(r.Launch))
+	launch := peertext.Wrap(Printable(r.Launch), width)
+	hidden := max(0, len(launch)-limit)
+	fieldLines("launch", launch[:len(launch)-hidden])
+	if hidden > 0 {
+		fmt.Fprintf(&b, "  launch    %d of %d lines\n", len(launch)-hidden, len(launch))
+	}
 	field("tool", Printable(r.Tool))
 	field("title", paragraph(r.Title))
 	field("about", paragraph(r.Description))
@@ -166,7 +172,7 @@ func terminalText(r *Request, code string, width, limit int) (text string, compl
 	field("server", Printable(r.Server))
 	field("tool", Printable(r.Tool))
 	field("until", formatTime(r.Deadline))
-	if hidden := len(lines) - len(shown); hidden > 0 {
+	if hidden += len(lines) - len(shown); hidden > 0 {
 		fmt.Fprintf(&b, "Type %s to show %d more lines, anything else to refuse: ", showAll, hidden)
 		return b.String(), false
 	}

@@ -85,12 +85,13 @@ func (r *Resolved) Fingerprint() string {
 }
 
 // Launch describes how the server is started, on one line, for people who approve calls. It has the command line, or
-// the URL without user, query and fragment. It also has the names of environment variables and headers, and the
-// fingerprint, which covers their values:
+// the URL. It also has the environment variables, the headers, and the fingerprint, which covers their values:
 //
-//	npx -y some-server /data (cwd /srv; env API_KEY, HOME) sha256:9f86…
+//	npx -y some-server /data (cwd /srv; env API_KEY, MODE=fast) sha256:9f86…
 //
-// Variables are shown unexpanded.
+// Each [Secret] is shown as it prints, and quoted unless it is one plain word. A variable or header whose value is
+// hidden has its name only. A server of a [File] hides the values of variables and headers, and the user, query and
+// fragment of a URL; its variables are shown unexpanded.
 func (r *Resolved) Launch() string {
 	var b strings.Builder
 	if r.Type == Stdio {
@@ -109,10 +110,10 @@ func (r *Resolved) Launch() string {
 		more = append(more, "this process's environment")
 	}
 	if len(r.Env) > 0 {
-		more = append(more, "env "+joinNames(r.Env))
+		more = append(more, "env "+joinSecrets(r.Env))
 	}
 	if len(r.Headers) > 0 {
-		more = append(more, "headers "+joinNames(r.Headers))
+		more = append(more, "headers "+joinSecrets(r.Headers))
 	}
 	if len(more) > 0 {
 		b.WriteString(" (" + strings.Join(more, "; ") + ")")
@@ -120,12 +121,16 @@ func (r *Resolved) Launch() string {
 	return b.String() + " sha256:" + r.Fingerprint()
 }
 
-func joinNames(secrets map[string]Secret) string {
-	names := sortedKeys(secrets)
-	for i, name := range names {
-		names[i] = quoteWord(name)
+// joinSecrets lists names, with the values that are not hidden.
+func joinSecrets(secrets map[string]Secret) string {
+	terms := sortedKeys(secrets)
+	for i, name := range terms {
+		terms[i] = quoteWord(name)
+		if value := secrets[name]; value.Reveal() == value.String() {
+			terms[i] += "=" + quoteWord(value.String())
+		}
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(terms, ", ")
 }
 
 // quoteWord quotes a text unless it is one word of printable ASCII without delimiters.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +14,23 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend/frontendtest"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 )
 
-// TestSecretsAreRedacted: only the launched server gets the secrets of params.
+// TestSecretsAreRedacted: only the launched server and the approver get the secrets of params.
 func TestSecretsAreRedacted(t *testing.T) {
 	const canary = "canary-of-the-params"
 	opts := gated(t, approval.Options{}, false)
+	var seen []string
+	opts.Launch = func(_ context.Context, server *config.Resolved) error {
+		seen = append(seen, fmt.Sprintf("%v %+v %s", server, server, server.Launch()))
+		return nil
+	}
 	rig := newRig(t, opts)
 	approver := rig.approve(t)
 	var texts []string
@@ -33,40 +43,144 @@ func TestSecretsAreRedacted(t *testing.T) {
 		failed := runLater(context.Background(), runner, "fail", nil)
 		question := approver.next(t)
 		approver.decide(t, question, "true")
-		texts = append(texts, question.Params.Launch, waittest.Receive(t, "the end of the call", failed).Error(), fmt.Sprintf("%v %+v %#v %s", params, params, params, runner))
+		if !strings.Contains(question.Params.Launch, canary) {
+			t.Errorf("the approver does not see the values: %s", question.Params.Launch)
+		}
+		texts = append(texts, waittest.Receive(t, "the end of the call", failed).Error(), fmt.Sprintf("%v %+v %#v %s", params, params, params, runner))
 		if err := rig.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if all := strings.Join(append(texts, rig.log.String()), "\n"); strings.Contains(all, canary) {
+	if all := strings.Join(append(append(texts, seen...), rig.log.String()), "\n"); strings.Contains(all, canary) {
 		t.Errorf("a secret is revealed:\n%s", all)
 	}
-	for i, want := range []string{"env API_KEY", "env API_KEY", "http http://[redacted]@127.0.0.1:1/mcp"} {
-		if !strings.Contains(texts[3*i], want) {
-			t.Errorf("the approver is shown %s, want %s in it", texts[3*i], want)
+}
+
+// TestApproversSeeWhatWouldRun: every field that a caller can set changes the description that each kind of approver
+// is shown, and the digest at its end. No two values look alike.
+func TestApproversSeeWhatWouldRun(t *testing.T) {
+	var requests []*approval.Request
+	var terminals []string
+	recording := approval.ApproverFunc(func(ctx context.Context, r *approval.Request) (approval.Answer, error) {
+		requests = append(requests, r)
+		var out strings.Builder
+		_, _ = approval.Terminal(strings.NewReader(""), &out).Approve(ctx, r) // it writes the question, and gets no answer
+		terminals = append(terminals, out.String())
+		return approval.Answer{Reason: "no"}, nil
+	})
+	long := strings.Repeat("v", 4<<10)
+	command := func(change func(p *toolserver.ServerParams)) toolserver.ServerParams {
+		p := toolserver.ServerParams{Command: "/bin/one"}
+		change(&p)
+		return p
+	}
+	env := func(name, value string) toolserver.ServerParams {
+		return command(func(p *toolserver.ServerParams) { p.Env = map[string]string{name: value} })
+	}
+	at := func(url string) toolserver.ServerParams { return toolserver.ServerParams{URL: url, Type: "http"} }
+	header := func(name, value string) toolserver.ServerParams {
+		return toolserver.ServerParams{URL: "http://h/mcp", Headers: map[string]string{name: value}}
+	}
+	programs := []struct {
+		params toolserver.ServerParams
+		want   string // in the description
+	}{
+		{command(func(*toolserver.ServerParams) {}), "/bin/one sha256:"},
+		{command(func(p *toolserver.ServerParams) { p.Command = "/bin/\u202etwo" }), `"/bin/\u202etwo"`},
+		{command(func(p *toolserver.ServerParams) { p.Args = []string{"x y"} }), `/bin/one "x y" sha256:`},
+		{command(func(p *toolserver.ServerParams) { p.Args = []string{"x", "y"} }), `/bin/one x y sha256:`},
+		{command(func(p *toolserver.ServerParams) { p.Args = []string{""} }), `/bin/one "" sha256:`},
+		{command(func(p *toolserver.ServerParams) { p.Args = []string{"(env", "A=1)"} }), `/bin/one "(env" "A=1)" sha256:`},
+		{command(func(p *toolserver.ServerParams) { p.Dir = "/" }), `(cwd /)`},
+		{command(func(p *toolserver.ServerParams) { p.Dir = "/a; env A=1" }), `(cwd "/a; env A=1")`},
+		{env("A", "1"), `(env A=1)`},
+		{env("A", "2"), `(env A=2)`},
+		{env("A", ""), `(env A="")`},
+		{env("B", "1"), `(env B=1)`},
+		{env("PYTHONPATH", "/tmp/evil"), `(env PYTHONPATH=/tmp/evil)`},
+		{env("A", "1, B=2"), `(env A="1, B=2")`},
+		{command(func(p *toolserver.ServerParams) { p.Env = map[string]string{"A": "1", "B": "2"} }), `(env A=1, B=2)`},
+		{env("A", "[redacted]"), `(env A=[redacted])`},
+		{env("A", "a\x1b[2Jb\n\u200b\u2066c"), `(env A="a\u001b[2Jb\n\u200b\u2066c")`},
+		{env("A\u202e", "1"), `(env "A\u202e"=1)`},
+		{env("A", long), `(env A=` + long + `)`},
+		{env("A", long+"w"), `(env A=` + long + `w)`},
+		{at("http://h/mcp"), `http http://h/mcp sha256:`},
+		{at("http://h/mcp?a"), `http://h/mcp?a sha256:`},
+		{at("http://h/mcp?a=1"), `http://h/mcp?a=1 sha256:`},
+		{at("http://h/mcp?a=2"), `http://h/mcp?a=2 sha256:`},
+		{at("http://h/mcp?"), `http://h/mcp? sha256:`},
+		{at("http://h/mcp#a"), `http://h/mcp#a sha256:`},
+		{at("http://u@h/mcp"), `http://u@h/mcp sha256:`},
+		{at("http://u:p@h/mcp"), `http://u:p@h/mcp sha256:`},
+		{at("http://u:q@h/mcp"), `http://u:q@h/mcp sha256:`},
+		{at("http://h.\u202eexample/mcp"), `\u202eexample`},
+		{toolserver.ServerParams{URL: "http://h/mcp", Type: "sse"}, `sse http://h/mcp`},
+		{header("A", "1"), `(headers A=1)`},
+		{header("A", "2"), `(headers A=2)`},
+		{header("B", "1"), `(headers B=1)`},
+		{header("A", "x\ty\u202e"), `(headers A="x\ty\u202e")`},
+	}
+	compiled, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Name: "all", Effect: policy.Ask}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig := newRig(t, toolserver.Options{Guards: []mcp.Guard{approval.Guard(compiled, recording, &approval.Options{Logger: frontendtest.Quiet()})}})
+	for _, program := range programs {
+		_, err := rig.runner(t, "a", program.params).Run(t.Context(), "t", nil)
+		wantCode(t, err, toolserver.Rejected)
+	}
+	if len(requests) != len(programs) {
+		t.Fatalf("the approver was asked %d times, want %d", len(requests), len(programs))
+	}
+	texts, digests, subjects := make(map[string]int), make(map[string]int), make(map[approval.Digest]int)
+	for i, r := range requests {
+		text, digest, _ := strings.Cut(r.Launch, "sha256:")
+		if !strings.Contains(r.Launch, programs[i].want) {
+			t.Errorf("%d: the approver is shown %s, want %s in it", i, r.Launch, programs[i].want)
+		}
+		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
+			t.Errorf("%d: invisible characters: %q", i, text)
+		}
+		if other, ok := texts[text]; ok {
+			t.Errorf("%d and %d are shown alike: %s", other, i, text)
+		}
+		if other, ok := digests[digest]; ok {
+			t.Errorf("%d and %d have one digest", other, i)
+		}
+		if other, ok := subjects[r.Subject()]; ok {
+			t.Errorf("%d and %d have one subject", other, i)
+		}
+		texts[text], digests[digest], subjects[r.Subject()] = i, i, i
+		if len(r.Launch) < 1000 { // a longer one is shown after "all" only
+			joined := regexp.MustCompile(`\n  \| `).ReplaceAllString(terminals[i], "")
+			if !strings.Contains(joined, "launch    "+approval.Printable(r.Launch)+"\n") {
+				t.Errorf("%d: the terminal shows\n%s", i, terminals[i])
+			}
+		} else if strings.Contains(terminals[i], "to approve") || !strings.Contains(terminals[i], "Type all to show") {
+			t.Errorf("%d: the terminal asks before it has shown all:\n%s", i, terminals[i])
 		}
 	}
 }
 
-// TestApproversSeeWhatWouldRun: params that differ in anything are shown differently.
-func TestApproversSeeWhatWouldRun(t *testing.T) {
+// TestLongLaunchesAreRefused: a description that is too long for a person is refused, and not truncated.
+func TestLongLaunchesAreRefused(t *testing.T) {
 	rig := newRig(t, gated(t, approval.Options{}, false))
-	approver := rig.approve(t)
-	seen := make(map[string]bool)
-	programs := []toolserver.ServerParams{
-		{Command: "/bin/one"}, {Command: "/bin/one", Args: []string{"x y"}}, {Command: "/bin/one", Args: []string{"x", "y"}}, {Command: "/bin/one", Dir: "/"},
-		{Command: "/bin/one", Env: map[string]string{"A": "1"}}, {Command: "/bin/one", Env: map[string]string{"A": "2"}},
-		{URL: "http://127.0.0.1:1/mcp"}, {URL: "http://127.0.0.1:1/mcp?a"}, {URL: "http://127.0.0.1:1/mcp", Type: "sse"}, {URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"A": "1"}},
-	}
-	for _, params := range programs {
-		failed := runLater(context.Background(), rig.runner(t, "a", params), "t", nil)
-		question := approver.next(t)
-		if seen[question.Params.Launch] {
-			t.Errorf("two launches are shown alike: %s", question.Params.Launch)
+	long := strings.Repeat("v", 16<<10)
+	for name, params := range map[string]toolserver.ServerParams{
+		"argument":          {Command: "x", Args: []string{long}},
+		"variable":          {Command: "x", Env: map[string]string{"A": long}},
+		"name of variable":  {Command: "x", Env: map[string]string{long: ""}},
+		"folder":            {Command: "x", Dir: long},
+		"header":            {URL: "http://h/mcp", Headers: map[string]string{"A": long}},
+		"query":             {URL: "http://h/mcp?" + long},
+		"escaped argument":  {Command: "x", Args: []string{strings.Repeat("\x01", 3<<10)}},
+		"several arguments": {Command: "x", Args: []string{long[:8<<10], long[:8<<10]}},
+	} {
+		_, err := rig.runner(t, "a", params).Run(t.Context(), "t", nil)
+		if err == nil || !strings.Contains(err.Error(), "expected at most 16384") {
+			t.Errorf("%s: %v", name, err)
 		}
-		seen[question.Params.Launch] = true
-		approver.decide(t, question, "false")
-		wantCode(t, waittest.Receive(t, "the end of the call", failed), toolserver.Rejected)
 	}
 }
 

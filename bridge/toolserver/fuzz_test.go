@@ -48,7 +48,7 @@ func FuzzRunRequest(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the params are none: %v", err)
 		}
-		printed := fmt.Sprintf("%v %+v", q.params, resolved) + newLaunch(resolved).text
+		printed := fmt.Sprintf("%v %+v", q.params, resolved) + resolved.Launch()
 		for _, values := range []map[string]string{q.params.Env, q.params.Headers} {
 			for _, value := range values {
 				if strings.Contains(value, "canary") && strings.Count(string(body), "canary") == 1 && strings.Contains(printed, value) {

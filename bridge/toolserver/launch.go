@@ -26,13 +26,30 @@ const (
 
 // A launch describes a server that a caller wants to launch.
 type launch struct {
-	server *config.Resolved
-	text   string // for approvers
-	digest string // of the complete description
+	server *config.Resolved // hides the values of variables and headers
+	text   string           // for approvers, with all values
+	digest string           // of the complete description
 }
 
 func newLaunch(server *config.Resolved) *launch {
-	return &launch{server, server.Launch(), server.Fingerprint()}
+	return &launch{server, revealed(server).Launch(), server.Fingerprint()}
+}
+
+// revealed returns a copy of a server that hides nothing. A caller has chosen all values, and each of them may decide
+// what runs: PYTHONPATH names code.
+func revealed(server *config.Resolved) *config.Resolved {
+	shown := *server
+	shown.URL = asIs(server.URL.Reveal())
+	shown.Env, shown.Headers = revealAll(server.Env), revealAll(server.Headers)
+	return &shown
+}
+
+func revealAll(hidden map[string]config.Secret) map[string]config.Secret {
+	shown := make(map[string]config.Secret, len(hidden))
+	for name, value := range hidden {
+		shown[name] = asIs(value.Reveal())
+	}
+	return shown
 }
 
 // open starts the server, opens a session and lists the tools once. tools has their names.

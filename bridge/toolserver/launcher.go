@@ -287,14 +287,14 @@ func (l *launcher) supervise(s *launchedServer) {
 	err := l.start(ctx, s)
 	if err != nil {
 		s.err = s.failure(ctx, err)
-		log.Warn("starting a server failed", "launch", s.text, "error", s.redact(err.Error()))
+		log.Warn("starting a server failed", "launch", s.server.Launch(), "error", s.redact(err.Error()))
 		l.unregister(s) // before waiting callers try again
 		close(s.ready)
 		return
 	}
 	defer func() { <-l.semaphore }()
 	close(s.ready)
-	log.Info("started a server", "launch", s.text)
+	log.Info("started a server", "launch", s.server.Launch())
 	reason := l.waitUntilDone(s)
 	l.unregister(s)
 	_ = s.session.Close() // Close returns no error of its own

@@ -16,7 +16,8 @@ import (
 // ServerParams describe how a [Server] launches a server: with a Command, or at a URL.
 // Variables such as ${NAME} are not expanded. The zero value means a server of the operator.
 //
-// Formatting redacts the values of variables and headers.
+// Approvers are shown all values, and so are the readers of the journal of an approval. Logs and errors are not, and
+// formatting redacts the values of variables and headers. The description for approvers has at most 16 KiB.
 type ServerParams struct {
 	// Command is the program and Args its arguments. Env is its environment, in addition to the few variables that
 	// programs need. Dir is its working directory, by default the working directory of the tool server.
@@ -181,8 +182,10 @@ func isHeaderName(name string) bool {
 }
 
 const (
-	// maxParams is the maximum size of server_params, in bytes. Approvers see them.
+	// maxParams is the maximum size of server_params, in bytes.
 	maxParams = 64 << 10
+	// maxLaunch is the maximum length of the description for approvers, in bytes. It is never truncated.
+	maxLaunch = 16 << 10
 	// maxTerms is the maximum number of arguments, variables or headers.
 	maxTerms = 256
 )
@@ -227,8 +230,14 @@ func parseParams(raw json.RawMessage) (*ServerParams, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	_, err = p.resolve("")
-	return p, err
+	server, err := p.resolve("")
+	if err != nil {
+		return nil, err
+	}
+	if text := newLaunch(server).text; len(text) > maxLaunch {
+		return nil, fmt.Errorf("approvers are shown all of it, which takes %d bytes with escapes: expected at most %d; pass long values in tool_args or in files", len(text), maxLaunch)
+	}
+	return p, nil
 }
 
 // A paramReader reads members of an object, and keeps the first error.
