@@ -186,7 +186,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Channel) checkToken(r *http.Request) (change int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tokenVersion, c.opts.Open || equalTokens(httpguard.Token(r), c.token)
+	return c.tokenVersion, c.opts.InsecureNoToken || equalTokens(httpguard.Token(r), c.token)
 }
 
 // equalTokens compares tokens in constant time, whatever their lengths.
@@ -234,7 +234,7 @@ func (c *Channel) activate(conn *connection, change int) (refusal string) {
 	switch {
 	case c.closed:
 		refusal = "the channel is closing"
-	case c.tokenVersion != change && !c.opts.Open:
+	case c.tokenVersion != change && !c.opts.InsecureNoToken:
 		refusal = "the token has changed"
 	case conn.notifies && len(c.conns) >= maxApprovers:
 		refusal = "too many approvers are connected"

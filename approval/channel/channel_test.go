@@ -26,7 +26,7 @@ import (
 // TestOriginalTranscript replays the traffic of an older program, without a subprotocol
 // and with three members in the params.
 func TestOriginalTranscript(t *testing.T) {
-	virtual(t, &channel.Options{Open: true, FailOnDisconnect: true}, func(t *testing.T, r *rig) {
+	virtual(t, &channel.Options{InsecureNoToken: true, FailOnDisconnect: true}, func(t *testing.T, r *rig) {
 		wantError(t, r.ask(t, "0"), approval.NoApprover, "Approval channel not connected")
 		d := websocket.Dialer{NetDialContext: r.network.DialContext}
 		conn, _, err := d.Dial(address, nil) // without a token
@@ -452,7 +452,7 @@ func TestToken(t *testing.T) {
 // TestForeignRequests: foreign hosts and origins, and requests without a handshake, are refused
 // before the token is checked.
 func TestForeignRequests(t *testing.T) {
-	c, err := channel.New(&channel.Options{Open: true, Hosts: []string{"gate.example"}, Origins: []string{"https://app.example"}, Logger: quiet()})
+	c, err := channel.New(&channel.Options{InsecureNoToken: true, Hosts: []string{"gate.example"}, Origins: []string{"https://app.example"}, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,13 +43,13 @@ const (
 
 // Options configures a [Channel]. The zero value is valid; see [Channel.Token].
 type Options struct {
-	// Token is the token that an approver must present: 16 to 4096 characters of A-Z, a-z,
+	// Token is the token that an approver must present. Callers must not know it. It has 16 to 4096 characters of A-Z, a-z,
 	// 0-9 and -._~. It comes as "Authorization: Bearer T" or, from a browser, as the
 	// WebSocket subprotocol "dovetail.token.T". Default: a random token.
 	Token string
-	// Open accepts approvers without a token, as older programs expect. Everyone who can
-	// reach the handler can then decide about every request.
-	Open bool
+	// InsecureNoToken accepts approvers without a token, as older programs expect. Everyone who can
+	// reach the handler can then decide about every request, including the callers about their own.
+	InsecureNoToken bool
 	// Hosts and Origins are allowed in addition to loopback ones, as in ws.Options.
 	Hosts, Origins []string
 	// HandoverTimeout is how long a second approver without the subprotocol waits for the first one

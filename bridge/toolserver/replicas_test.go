@@ -17,7 +17,7 @@ import (
 // newReplica serves a tool server with a channel on a store.
 func newReplica(t *testing.T, shared store.Store) (*rig, *channel.Channel) {
 	t.Helper()
-	approvers, err := channel.New(&channel.Options{Open: true, Store: shared, ReconnectTimeout: time.Minute, Logger: frontendtest.Quiet()})
+	approvers, err := channel.New(&channel.Options{InsecureNoToken: true, Store: shared, ReconnectTimeout: time.Minute, Logger: frontendtest.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -229,7 +229,7 @@ func (r *rig) send(ctx context.Context, method, path, body string) (status int, 
 // gated returns options with an open channel like ipybox's, and a guard that always asks.
 func gated(t testing.TB, opts approval.Options, verify bool) toolserver.Options {
 	t.Helper()
-	approvers, err := channel.New(&channel.Options{Open: true, FailOnDisconnect: true, Logger: frontendtest.Quiet()})
+	approvers, err := channel.New(&channel.Options{InsecureNoToken: true, FailOnDisconnect: true, Logger: frontendtest.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

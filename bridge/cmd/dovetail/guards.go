@@ -73,7 +73,7 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 		h.channel, err = channel.New(&channel.Options{Logger: h.logger, ReconnectTimeout: h.opts.expiry + time.Minute})
 		return h.channel, err
 	case "channel":
-		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Open: h.opts.open, FailOnDisconnect: true})
+		h.channel, err = channel.New(&channel.Options{Logger: h.logger, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: true})
 		return h.channel, err
 	case "terminal":
 		return untilEnd(ctx, approval.Terminal(h.env.stdin, h.env.terminal)), nil

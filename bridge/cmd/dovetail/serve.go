@@ -29,7 +29,8 @@ var serveCommand = &command{
   /api/v1/rest/          plain HTTP, with an OpenAPI document at openapi.json
   /api/v1/mcp/proxy/     plain HTTP, with a path for each server
   /run                   programs that use the tool server of ipybox
-  /health                the states of the servers
+  /livez, /readyz        200 while the program runs, and when its servers have started, without a token
+  /states                the states of the servers
   /metrics               metrics for Prometheus
 
 A tool is named ALIAS__TOOL. Traces are sent to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
@@ -42,7 +43,7 @@ A policy decides about calls, and a person about those for which it says ask: on
 browser, at the terminal, in the client that makes the call, or in a program that connects to the
 channel /approval. The policy is read once, at the start. With -approve and no policy, a person
 approves each call of a tool that is not read-only. With -approve none, calls that need an approval
-are refused. With -lock, only accepted tools are offered; see dovetail help pins.`,
+are refused. Approvers have a token of their own. With -lock, only accepted tools are offered; see dovetail help pins.`,
 	run: runServe,
 }
 
@@ -52,7 +53,7 @@ var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
 	expiry, remember, reload                                   time.Duration
-	open, launch                                               bool
+	open, launch, noApprovalToken                              bool
 }
 
 func runServe(ctx context.Context, env *environment, sub *command, line []string) error {
@@ -67,6 +68,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.DurationVar(&o.remember, "remember", 0, "the longest time for which a yes on the page may be remembered; 0 allows none")
 	flags.StringVar(&o.token, "token", "", "the bearer token of HTTP clients, at least 16 characters; by default it is random and printed")
 	flags.BoolVar(&o.open, "open", false, "serve HTTP clients without a token, at a loopback address only")
+	flags.BoolVar(&o.noApprovalToken, "insecure-no-approval-token", false, "accept programs without a token at /approval, for older ones, at a loopback address only: every program on this machine can then approve its own calls")
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name, each time with approval")
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools; others are not offered")
@@ -80,6 +82,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-open serves without a token: leave out -token")
 	case o.http == "" && (o.open || o.launch || o.token != ""):
 		return misuse("-open, -launch and -token are for -http")
+	case o.noApprovalToken && o.approve != "channel":
+		return misuse("-insecure-no-approval-token is for -approve channel")
 	case o.expiry <= 0:
 		return misuse("-expiry: expected a positive duration")
 	case o.remember < 0:
@@ -100,7 +104,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 
 // serve serves until ctx or the input ends.
 func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
-	h := &hub{opts: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
+	h := &hub{opts: o, env: env, started: make(chan struct{}), logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
 	defer func() { err = errors.Join(err, h.close()) }()
 	if err := h.open(ctx); err != nil {
 		return err
@@ -119,7 +123,9 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	}
 	failed := make(chan error, 1)
 	background.Go(func() {
-		if err := h.server.Start(running); err != nil && running.Err() == nil {
+		if err := h.server.Start(running); err == nil {
+			close(h.started)
+		} else if running.Err() == nil {
 			failed <- err
 		}
 	})
@@ -148,7 +154,8 @@ type hub struct {
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
 	server     *server.Server
-	site       *website // nil without HTTP
+	site       *website      // nil without HTTP
+	started    chan struct{} // closed when the servers have started, with HTTP
 }
 
 // open reads the files and makes the server. The first request, or [server.Server.Start], starts the

@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -174,6 +175,9 @@ var routes = []struct{ method, path, body string }{
 	{http.MethodGet, "/status", ""},
 	{http.MethodGet, "/", ""},
 	{http.MethodGet, "/nothing", ""},
+	{http.MethodGet, "/health", ""},
+	{http.MethodGet, "/states", ""},
+	{http.MethodGet, "/metrics", ""},
 	{http.MethodPost, "/api/v1/mcp/proxy/shelf/tools/look", `{"arguments":{}}`},
 	{http.MethodGet, "/api/v1/mcp/proxy/servers", ""},
 	{http.MethodGet, "/api/v1/mcp/proxy/health", ""},
@@ -208,7 +212,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s %s with the token: status %d", route.method, route.path, got)
 		}
 	}
-	for _, token := range []string{"", p.token} {
+	for _, token := range []string{"", "x", p.token, p.approvals + "x"} {
 		if _, err := channel.Dial(t.Context(), "ws://"+p.address+"/approval", nil, &channel.ClientOptions{Token: token}); err == nil {
 			t.Errorf("who shows %q can approve", token)
 		}
@@ -252,10 +256,47 @@ func TestTokenOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestOpen: callers need no token, approvers of the page do, and pages of others get nowhere.
+// TestProbes: they have no details, need no token and answer at any host.
+func TestProbes(t *testing.T) {
+	p := start(t)
+	probe := func(path, host string) (status int, body string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(text)
+	}
+	waittest.Until(t, "the start of the servers", func() bool {
+		status, _ := probe("/readyz", "")
+		return status == http.StatusOK
+	})
+	for _, path := range []string{"/livez", "/readyz"} {
+		for _, host := range []string{"", "10.1.2.3:8900", "gateway.example"} {
+			if status, body := probe(path, host); status != http.StatusOK || body != "ok\n" {
+				t.Errorf("%s at %q: %d %s", path, host, status, body)
+			}
+		}
+	}
+	if _, states, err := p.do(t.Context(), p.token, http.MethodGet, "/states", ""); err != nil || !strings.Contains(string(states), `"alias":"shelf"`) {
+		t.Errorf("the states: %s, error %v", states, err)
+	}
+}
+
+// TestOpen: callers need no token, approvers do, and pages of others get nowhere.
 func TestOpen(t *testing.T) {
-	for _, approve := range []string{"page", "channel"} {
-		p := start(t, "-open", "-approve", approve)
+	for _, flags := range [][]string{{"-approve", "page"}, {"-approve", "channel"}, {"-approve", "channel", "-insecure-no-approval-token"}} {
+		p := start(t, append([]string{"-open"}, flags...)...)
 		if p.token != "" {
 			t.Error("there is a token for callers")
 		}
@@ -288,8 +329,8 @@ func TestOpen(t *testing.T) {
 		if err == nil {
 			approver.Close()
 		}
-		if open := err == nil; open != (approve == "channel") {
-			t.Errorf("-approve %s: who shows no token can approve: %t", approve, open)
+		if open := err == nil; open != (len(flags) == 3) {
+			t.Errorf("%q: who shows no token can approve: %t", flags, open)
 		}
 	}
 }

@@ -55,11 +55,6 @@ func TestServeOverHTTP(t *testing.T) {
 	if out, err := try("tools", url+"/mcp"); err != nil || !strings.Contains(out, "First-One__greet") {
 		t.Errorf("error %v:\n%s", err, out)
 	}
-	if res, err := http.Get(url + "/health"); err != nil || res.StatusCode != http.StatusOK {
-		t.Errorf("health: %v, error %v", res, err)
-	} else {
-		res.Body.Close()
-	}
 	writeConfig(t, path, map[string]any{"First One": childConfig(t), "second": childConfig(t), "bad": bad})
 	said.await(t, "the new configuration was applied")
 	said.await(t, `the server is ready. server=second`)
@@ -81,7 +76,7 @@ func TestServeOverHTTP(t *testing.T) {
 // silent is the value of asServer that makes the test binary a server that never answers.
 const silent = "silent"
 
-// A server that never answers does not delay the addresses, the health and the changes of the file.
+// A server that never answers does not delay the addresses, the states and the changes of the file.
 func TestServeBeforeServersAreReady(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	mute := childConfig(t)
@@ -92,7 +87,7 @@ func TestServeBeforeServersAreReady(t *testing.T) {
 	said := &output{}
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, []string{"serve", "-config", path, "-http", "127.0.0.1:0", "-approve", "page"}, strings.NewReader(""), io.Discard, said)
+		err := run(ctx, []string{"serve", "-config", path, "-http", "127.0.0.1:0", "-open", "-approve", "page"}, strings.NewReader(""), io.Discard, said)
 		said.close()
 		ended <- err
 	}()
@@ -111,8 +106,16 @@ func TestServeBeforeServersAreReady(t *testing.T) {
 		}
 		return string(body)
 	}
-	if health := get("/health"); !strings.Contains(health, `"mute"`) || strings.Contains(health, `"ready"`) {
-		t.Errorf("health: %s", health)
+	if states := get("/states"); !strings.Contains(states, `"mute"`) || strings.Contains(states, `"ready"`) {
+		t.Errorf("states: %s", states)
+	}
+	if live := get("/livez"); live != "ok\n" {
+		t.Errorf("livez: %s", live)
+	}
+	if res, err := http.Get(url + "/readyz"); err != nil {
+		t.Error(err)
+	} else if res.Body.Close(); res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("readyz before the server has started: %s", res.Status)
 	}
 	get("/approvals/")
 	writeConfig(t, path, map[string]any{"other": childConfig(t)})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -34,8 +35,8 @@ func (h *hub) newWebsite() (*website, error) {
 		return nil, err
 	}
 	w := &website{listener: listener, served: make(chan error, 1)}
-	if h.opts.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return nil, errors.Join(misuse("-open serves every client: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), listener.Close())
+	if (h.opts.open || h.opts.noApprovalToken) && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return nil, errors.Join(misuse("-open and -insecure-no-approval-token admit everyone who reaches the address: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), listener.Close())
 	}
 	mux := http.NewServeMux()
 	h.routeApprovals(w, mux)
@@ -55,6 +56,10 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 		return
 	}
 	mux.Handle("/approval", h.channel)
+	if h.opts.noApprovalToken {
+		fmt.Fprintf(h.env.stderr, "approve  ws://%s/approval without a token: every program on this machine can approve\n", w.listener.Addr())
+		return
+	}
 	if h.opts.approve == "channel" {
 		fmt.Fprintf(h.env.stderr, "approve  ws://%s/approval with the token %s\n", w.listener.Addr(), h.channel.Token())
 		return
@@ -89,12 +94,14 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	mux.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
 	mux.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
 	mux.Handle("/metrics", access.Handler(h.telemetry.metrics))
-	mux.HandleFunc("GET /health", h.health)
+	mux.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", h.ready)
 	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.server.Shutdown, func(context.Context) error { return endpoint.Close() })
 	if token != h.opts.token {
 		fmt.Fprintf(h.env.stderr, "clients  Authorization: Bearer %s\n", token)
 	}
-	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /health and /metrics\n", w.listener.Addr())
+	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /states and /metrics\n", w.listener.Addr())
 	return nil
 }
 
@@ -123,21 +130,32 @@ func (w *website) shutdown(ctx context.Context) error {
 	return err
 }
 
-// health reports the state of each server. The reasons of failures are only in the log.
-func (h *hub) health(w http.ResponseWriter, _ *http.Request) {
-	type health struct {
+// ready reports whether the servers have started. Like /livez, it needs no token and accepts every Host, since an
+// orchestrator sends an address. Neither has details.
+func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
+	select {
+	case <-h.started:
+		_, _ = io.WriteString(w, "ok\n")
+	default:
+		http.Error(w, "the servers have not started yet", http.StatusServiceUnavailable)
+	}
+}
+
+// states reports the state of each server. The reasons of failures are only in the log.
+func (h *hub) states(w http.ResponseWriter, _ *http.Request) {
+	type state struct {
 		Alias    string        `json:"alias"`
 		Status   bridge.Status `json:"status"`
 		Since    time.Time     `json:"since"`
 		Restarts int           `json:"restarts"`
 		Tools    int           `json:"tools"`
 	}
-	list := []health{}
+	list := []state{}
 	for _, s := range h.bridge.States() {
-		list = append(list, health{s.Alias, s.Status, s.Since, s.Restarts, s.Tools})
+		list = append(list, state{s.Alias, s.Status, s.Since, s.Restarts, s.Tools})
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(list); err != nil {
-		h.logger.Debug("the health response was not sent", "error", err)
+		h.logger.Debug("the states were not sent", "error", err)
 	}
 }
