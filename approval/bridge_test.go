@@ -134,7 +134,7 @@ func TestChangesBehindABridge(t *testing.T) {
 		"removed":      {func(_ *testing.T, r *remote, _ *pin.Lock) { r.Remove(mcp.KindTool, "write") }, "is not offered any more"},
 		"changed":      {func(t *testing.T, r *remote, _ *pin.Lock) { r.replace(t, "write", "changed") }, "has changed since the call was made"},
 		"quarantined": {func(t *testing.T, r *remote, lock *pin.Lock) {
-			if err := lock.Pin("all", "files__write", "sha256:"+strings.Repeat("0", 64)); err != nil {
+			if err := lock.Pin("all", pin.Entry{Kind: pin.Tool, Name: "files__write"}, "sha256:"+strings.Repeat("0", 64)); err != nil {
 				t.Error(err)
 			}
 		}, "has changed since the call was made"},

@@ -70,7 +70,7 @@ func BenchmarkDigest(b *testing.B) {
 	b.SetBytes(int64(len(full)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := pin.Digest(definition); err != nil {
+		if _, err := pin.Digest(pin.Tool, definition); err != nil {
 			b.Fatal(err)
 		}
 	}

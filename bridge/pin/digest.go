@@ -20,10 +20,19 @@ import (
 // digestPrefix names the hash function.
 const digestPrefix = "sha256:"
 
-// Digest returns the SHA-256 digest of a tool's definition: "sha256:" and 64 hexadecimal digits.
-// It covers the members name, title, description, inputSchema, outputSchema, annotations and
-// _meta. Keys of _meta that begin with io.modelcontextprotocol/ are left out, and _meta itself
-// if it has no others. Icons and unknown members are not covered.
+// Digest returns the SHA-256 digest of a definition: "sha256:" and 64 hexadecimal digits. It covers these members:
+//
+//	tool               name, title, description, inputSchema, outputSchema, annotations, _meta
+//	prompt             name, title, description, arguments, _meta
+//	resource           uri, name, title, description, mimeType, annotations, _meta
+//	resource template  uriTemplate, name, title, description, mimeType, annotations, _meta
+//	skill              uri, frontmatter, resources, _meta
+//	event              name, title, description, delivery, inputSchema, payloadSchema, _meta
+//	content            contents, of the result of resources/read
+//
+// Keys of _meta that begin with io.modelcontextprotocol/ are left out, and _meta itself if it has no others. So is
+// the member lastModified of the annotations of resources and templates. Icons, sizes and unknown members are not
+// covered.
 //
 // The hash is computed over the object of these members in the form of RFC 8785 (JSON Canonicalization Scheme), so the
 // order of members, white space and escapes do not matter. RFC 8785 treats all numbers as float64 and so does not tell
@@ -33,10 +42,11 @@ const digestPrefix = "sha256:"
 // every implementation of RFC 8785 gives the same digest. RFC 8785 has no form for half of an escaped surrogate pair: a
 // member that contains one is hashed as it is written.
 //
-// The error says why a tool has no digest: the definition is not an object, or is longer than 1 MiB; an object has two
-// members of one name; the name of a member differs from one of the above only in case; or a text is not UTF-8.
-func Digest(tool json.RawMessage) (string, error) {
-	d, err := readDefinition(tool)
+// The error says why there is no digest: the kind is unknown; the definition is not an object, or is longer than 1 MiB,
+// or a content longer than 8 MiB; an object has two members of one name; the name of a member differs from one of the
+// above only in case; a text is not UTF-8; or the files of a skill are dynamic, so that nothing can be verified.
+func Digest(kind Kind, of json.RawMessage) (string, error) {
+	d, err := readDefinition(kind, of)
 	if err != nil {
 		return "", err
 	}
@@ -109,38 +119,47 @@ func isExact(number string) bool {
 	return err == nil && digits <= 15 && -290 <= exponent && exponent <= 290
 }
 
-// memberNames returns the members that a digest covers, in the order of RFC 8785.
-func memberNames() []string {
-	return []string{"_meta", "annotations", "description", "inputSchema", "name", "outputSchema", "title"}
-}
-
 // reservedPrefix is the prefix of keys in _meta that the protocol reserves.
 const reservedPrefix = "io.modelcontextprotocol/"
 
-// A definition has the covered members of a tool, in the order of memberNames.
+// A definition has the covered members, in the order of memberNames.
 type definition []jsonscan.Member
 
-func readDefinition(tool []byte) (definition, error) {
-	if len(tool) > maxDefinition {
-		return nil, fmt.Errorf("the definition has %d bytes, expected at most %d", len(tool), maxDefinition)
+func readDefinition(kind Kind, text []byte) (definition, error) {
+	limit := maxDefinition
+	if kind == Content {
+		limit = maxContent
 	}
-	members, err := jsonscan.ReadObject(tool)
+	if len(text) > limit {
+		return nil, fmt.Errorf("the definition has %d bytes, expected at most %d", len(text), limit)
+	}
+	names := kind.memberNames()
+	if names == nil {
+		return nil, fmt.Errorf("expected one of the kinds %q, found %.100q", kinds(), kind)
+	}
+	members, err := jsonscan.ReadObject(text)
 	if err != nil {
 		return nil, err
 	}
-	names := memberNames()
 	for member := range members.All() {
 		if err := checkCase(member.Name(), names); err != nil {
 			return nil, err
 		}
 	}
+	if kind == Skill && jsonscan.KindOf(members.Get("resources")) != jsonscan.Array {
+		return nil, errors.New("resources: the files are dynamic and cannot be pinned")
+	}
 	var d definition
 	for _, name := range names {
 		value := members.Get(name)
-		if name == "_meta" {
-			if value, err = withoutReserved(value); err != nil {
-				return nil, fmt.Errorf("_meta: %w", err)
-			}
+		switch {
+		case name == "_meta":
+			value, err = without(value, func(key string) bool { return strings.HasPrefix(key, reservedPrefix) })
+		case name == "annotations" && kind != Tool:
+			value, err = without(value, func(key string) bool { return key == "lastModified" })
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if value != nil {
 			d = append(d, jsonscan.Member{Key: jsonscan.AppendString(nil, name), Value: value})
@@ -158,18 +177,18 @@ func checkCase(name string, covered []string) error {
 	return nil
 }
 
-// withoutReserved returns a _meta without reserved keys, or nil if it has no others.
-func withoutReserved(meta []byte) ([]byte, error) {
-	if jsonscan.KindOf(meta) != jsonscan.Object {
-		return meta, nil
+// without returns an object without some members, or nil if it has no others. It returns other values unchanged.
+func without(value []byte, left func(key string) bool) ([]byte, error) {
+	if jsonscan.KindOf(value) != jsonscan.Object {
+		return value, nil
 	}
-	members, err := jsonscan.ReadObject(meta)
+	members, err := jsonscan.ReadObject(value)
 	if err != nil {
 		return nil, err
 	}
 	var kept definition
 	for member := range members.All() {
-		if !strings.HasPrefix(member.Name(), reservedPrefix) {
+		if !left(member.Name()) {
 			kept = append(kept, member)
 		}
 	}
@@ -200,7 +219,7 @@ func (d definition) member(name string) json.RawMessage {
 	return nil
 }
 
-// A Difference is a member that differs between two definitions of a tool.
+// A Difference is a member that differs between two definitions.
 type Difference struct {
 	// Member is the name of the member, one of those that [Digest] covers.
 	Member string
@@ -209,20 +228,23 @@ type Difference struct {
 }
 
 // diff is the function of [Pending.Diff].
-func diff(before, after json.RawMessage) ([]Difference, error) {
+func diff(kind Kind, before, after json.RawMessage) ([]Difference, error) {
 	if before == nil {
 		before = json.RawMessage("{}")
+		if kind == Skill {
+			before = json.RawMessage(`{"resources":[]}`)
+		}
 	}
-	old, err := readDefinition(before)
+	old, err := readDefinition(kind, before)
 	if err != nil {
 		return nil, err
 	}
-	now, err := readDefinition(after)
+	now, err := readDefinition(kind, after)
 	if err != nil {
 		return nil, err
 	}
 	var differences []Difference
-	for _, name := range memberNames() {
+	for _, name := range kind.memberNames() {
 		d := Difference{name, old.member(name), now.member(name)}
 		same, err := isSame(d.Before, d.After)
 		if err != nil {

@@ -120,7 +120,7 @@ func TestDigestRefuses(t *testing.T) {
 		`{"description":"` + strings.Repeat("a", maxDefinition) + `"}`:                  "at most 1048576",
 		`{"inputSchema":` + strings.Repeat(`[`, 2000) + strings.Repeat(`]`, 2000) + `}`: "1000",
 	} {
-		if d, err := pin.Digest(json.RawMessage(tool)); err == nil || d != "" || !strings.Contains(err.Error(), want) {
+		if d, err := pin.Digest(pin.Tool, json.RawMessage(tool)); err == nil || d != "" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %q, %v, want an error with %q", tool, d, err, want)
 		}
 	}
@@ -133,7 +133,7 @@ func TestDigestOfHalfSurrogates(t *testing.T) {
 		`{"description":"\ud800"}`, `{"description":"\ud801"}`, `{"description":"\udfff"}`, `{"description":"\ufffd"}`,
 		`{"inputSchema":{"a":1.5,"title":"\ud83d"}}`, `{"inputSchema":{"a":2.5,"title":"\ud83d"}}`, `{"_meta":{"\ud83d":1}}`,
 	} {
-		d, err := pin.Digest(json.RawMessage(tool))
+		d, err := pin.Digest(pin.Tool, json.RawMessage(tool))
 		if err != nil {
 			t.Errorf("%s: %v", tool, err)
 		}
@@ -146,7 +146,7 @@ func TestDigestOfHalfSurrogates(t *testing.T) {
 			t.Errorf("%s: the difference is %v, %v", tool, found, err)
 		}
 	}
-	if d, err := pin.Digest(json.RawMessage(`{"inputSchema":{"\ud800":1,"\ud800":2}}`)); err == nil {
+	if d, err := pin.Digest(pin.Tool, json.RawMessage(`{"inputSchema":{"\ud800":1,"\ud800":2}}`)); err == nil {
 		t.Errorf("two members of one name have the digest %s", d)
 	}
 }

@@ -87,7 +87,7 @@ func ExampleWrap() {
 		}
 	}
 
-	if err := lock.Accept("pharmacy", "dose"); err != nil {
+	if err := lock.Accept("pharmacy", pin.Entry{Kind: pin.Tool, Name: "dose"}); err != nil {
 		log.Fatal(err)
 	}
 	call()
@@ -118,18 +118,18 @@ func ExampleNewLock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	digest, err := pin.Digest(json.RawMessage(`{"name":"dose","inputSchema":{"type":"object"}}`))
+	digest, err := pin.Digest(pin.Tool, json.RawMessage(`{"name":"dose","inputSchema":{"type":"object"}}`))
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := errors.Join(lock.Pin("pharmacy", "dose", digest), lock.Save()); err != nil {
+	if err := errors.Join(lock.Pin("pharmacy", pin.Entry{Kind: pin.Tool, Name: "dose"}, digest), lock.Save()); err != nil {
 		log.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
 	fmt.Print(string(text), err)
 	// Output:
 	// {
-	//   "version": 1,
+	//   "version": 2,
 	//   "servers": {
 	//     "pharmacy": {
 	//       "tools": {
@@ -148,12 +148,12 @@ func ExampleLoad() {
 	}
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "mcp.lock")
-	if err := os.WriteFile(path, []byte("{\n  \"version\": 2\n}\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("{\n  \"version\": 1\n}\n"), 0o600); err != nil {
 		log.Fatal(err)
 	}
 	_, err = pin.Load(path)
 	if e, ok := errors.AsType[*pin.FileError](err); ok {
 		fmt.Printf("line %d: %v\n", e.Line, e.Err)
 	}
-	// Output: line 2: expected version 1, found 2
+	// Output: line 2: expected version 2, found 1
 }

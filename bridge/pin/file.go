@@ -109,7 +109,7 @@ func replaceFile(path string, text []byte) error {
 }
 
 // fileVersion is the version of the file format.
-const fileVersion = 1
+const fileVersion = 2
 
 // A FileError describes an error in a lock file, with its position.
 type FileError struct {
@@ -127,17 +127,31 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.L
 // Unwrap returns Err.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// append appends the content of the file. The same pins give the same bytes, one line a tool.
+// append appends the content of the file. The same pins give the same bytes, one line a pin. A server has only the sections
+// of kinds with pins.
 func (c contents) append(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "{\n  \"version\": %d,\n  \"servers\": {", fileVersion)
 	for i, alias := range slices.Sorted(maps.Keys(c)) {
 		dst = appendKey(dst, i, "\n    ", alias)
-		dst = append(dst, "{\n      \"tools\": {"...)
-		for i, tool := range slices.Sorted(maps.Keys(c[alias])) {
-			dst = appendKey(dst, i, "\n        ", tool)
-			dst = jsonscan.AppendString(dst, c[alias][tool])
+		dst = append(dst, '{')
+		sections := make(map[Kind][]Entry)
+		for _, e := range slices.SortedFunc(maps.Keys(c[alias]), compareEntries) {
+			sections[e.Kind] = append(sections[e.Kind], e)
 		}
-		dst = append(dst, "\n      }\n    }"...)
+		written := 0
+		for _, kind := range kinds() {
+			if len(sections[kind]) == 0 {
+				continue
+			}
+			dst = append(appendKey(dst, written, "\n      ", kind.section()), '{')
+			for i, e := range sections[kind] {
+				dst = appendKey(dst, i, "\n        ", e.Name)
+				dst = jsonscan.AppendString(dst, c[alias][e])
+			}
+			dst = append(dst, "\n      }"...)
+			written++
+		}
+		dst = append(dst, "\n    }"...)
 	}
 	if len(c) > 0 {
 		dst = append(dst, "\n  "...)
@@ -202,13 +216,18 @@ func (r *reader) server(alias string) error {
 		return err
 	}
 	r.found[alias] = make(digests)
-	return r.object("a server", []string{"tools"}, func(string) error {
-		return r.object("tools", nil, func(tool string) error { return r.tool(alias, tool) })
+	return r.object("a server", nil, func(section string) error {
+		i := slices.IndexFunc(kinds(), func(k Kind) bool { return k.section() == section })
+		if i < 0 {
+			return fmt.Errorf("expected a section of pins, such as tools, found %.100q", section)
+		}
+		kind := kinds()[i]
+		return r.object(section, nil, func(name string) error { return r.pin(alias, Entry{kind, name}) })
 	})
 }
 
-func (r *reader) tool(alias, tool string) error {
-	if err := checkName("tool", tool); err != nil {
+func (r *reader) pin(alias string, e Entry) error {
+	if err := checkName(e.Kind.what(), e.Name); err != nil {
 		return err
 	}
 	if r.count++; r.count > maxPins {
@@ -219,7 +238,7 @@ func (r *reader) tool(alias, tool string) error {
 		return err
 	}
 	digest := jsonscan.Unquote(raw)
-	r.found[alias][tool] = digest
+	r.found[alias][e] = digest
 	return checkDigest(digest)
 }
 

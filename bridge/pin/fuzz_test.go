@@ -22,7 +22,7 @@ func FuzzDigest(f *testing.F) {
 	f.Add([]byte(`{"_meta":{"io.modelcontextprotocol/a":1}}`), []byte(`{"_meta":{}}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		before := bytes.Clone(a)
-		da, err := pin.Digest(a)
+		da, err := pin.Digest(pin.Tool, a)
 		if !bytes.Equal(a, before) {
 			t.Fatal("the definition was changed")
 		}
@@ -33,10 +33,10 @@ func FuzzDigest(f *testing.F) {
 		if err := json.Indent(&spaced, a, " ", "\t"); err != nil {
 			t.Fatalf("%q has a digest and is not JSON: %v", a, err)
 		}
-		if again, err := pin.Digest(spaced.Bytes()); err != nil || again != da {
+		if again, err := pin.Digest(pin.Tool, spaced.Bytes()); err != nil || again != da {
 			t.Errorf("%q: with spaces the digest differs, %v", a, err)
 		}
-		db, err := pin.Digest(b)
+		db, err := pin.Digest(pin.Tool, b)
 		if err != nil {
 			return
 		}
@@ -85,7 +85,7 @@ func covered(t *testing.T, tool []byte) map[string]any {
 // FuzzLoad: a lock that can be loaded can be saved and loaded again, with the same pins.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(lockFile))
-	f.Add([]byte(`{"servers":{"a":{"tools":{}}},"version":1}`))
+	f.Add([]byte(`{"servers":{"a":{"tools":{}}},"version":2}`))
 	f.Add([]byte(lockFile[:len(lockFile)/2]))
 	f.Add([]byte(strings.ReplaceAll(lockFile, "read", `\ud800`)))
 	f.Add([]byte(strings.ReplaceAll(lockFile, "1,", "1.0,")))

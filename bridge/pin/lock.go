@@ -15,9 +15,13 @@ import (
 const (
 	// maxDefinition is the length of the longest definition that can be pinned, in bytes.
 	maxDefinition = 1 << 20
-	// maxName is the length of the longest name of a tool or server, in bytes.
+	// maxContent is the length of the longest content that can be pinned, in bytes.
+	maxContent = 8 << 20
+	// maxContents and maxContentBytes bound the pending contents of a server. A server with a template has any number.
+	maxContents, maxContentBytes = 256, 32 << 20
+	// maxName is the length of the longest name or URI of an entry, or alias of a server, in bytes.
 	maxName = 256
-	// maxPins is the largest number of tools in a lock, for all servers together.
+	// maxPins is the largest number of pins in a lock, for all servers together.
 	maxPins = 16_384
 	// maxTrusted is how many pins of one server [Options].TrustNew makes. Without it, a server that lists other names
 	// each time would leave no pins for the other servers.
@@ -28,13 +32,13 @@ const (
 )
 
 var (
-	// ErrNotPending is the error of accepting a tool that is not pending.
-	ErrNotPending = errors.New("no such tool is pending")
-	// ErrFull is the error of pinning more than 16,384 tools.
-	ErrFull = fmt.Errorf("a lock has %d tools at most", maxPins)
+	// ErrNotPending is the error of accepting an entry that is not pending.
+	ErrNotPending = errors.New("no such entry is pending")
+	// ErrFull is the error of pinning more than 16,384 entries.
+	ErrFull = fmt.Errorf("a lock has %d pins at most", maxPins)
 )
 
-// A Lock stores the digests of accepted tools for each server, in memory and optionally in a
+// A Lock stores the digests of accepted entries for each server, in memory and optionally in a
 // file. The zero value is an empty lock in memory. Its methods may be called concurrently.
 type Lock struct {
 	path string // "" without a file
@@ -56,58 +60,61 @@ func NewLock(path string) *Lock {
 	return &Lock{path: path, edits: 1} // even an empty lock has to be saved
 }
 
-// Pinned returns the pinned digest of a tool.
-func (l *Lock) Pinned(server, tool string) (digest string, ok bool) {
-	digest, ok = l.server(server).digests()[tool]
+// Pinned returns the pinned digest of an entry.
+func (l *Lock) Pinned(server string, e Entry) (digest string, ok bool) {
+	digest, ok = l.server(server).digests()[e]
 	return digest, ok
 }
 
-// Pin pins a tool to a digest, as returned by [Digest] or [Pending.NewDigest], whether a server
-// offers the tool or not. The error says that the digest or a name is not valid, or is
+// Pin pins an entry to a digest, as returned by [Digest] or [Pending.NewDigest], whether a server
+// offers the entry or not. The error says that the digest, the kind or a name is not valid, or is
 // [ErrFull].
-func (l *Lock) Pin(server, tool, digest string) error {
+func (l *Lock) Pin(server string, e Entry, digest string) error {
 	if err := checkDigest(digest); err != nil {
 		return err
+	}
+	if e.Kind.memberNames() == nil {
+		return fmt.Errorf("expected one of the kinds %q, found %.100q", kinds(), e.Kind)
 	}
 	p := l.server(server)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return p.add(digests{tool: digest})
+	return p.add(digests{e: digest})
 }
 
-// Accept pins the pending definitions of tools, all or none. The error is [ErrNotPending] for
-// a tool that is not in [Lock.Pending], says that a tool is invalid, or is [ErrFull]. A program
+// Accept pins the pending definitions of entries, all or none. The error is [ErrNotPending] for
+// an entry that is not in [Lock.Pending], says that an entry is invalid, or is [ErrFull]. A program
 // that has shown a definition to a person calls [Lock.Pin] with its digest instead, since
 // another definition may be pending by now.
-func (l *Lock) Accept(server string, tools ...string) error {
+func (l *Lock) Accept(server string, entries ...Entry) error {
 	p := l.server(server)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	accepted := make(digests, len(tools))
-	for _, tool := range tools {
-		i := slices.IndexFunc(p.pending, func(pending Pending) bool { return pending.Tool == tool })
+	accepted := make(digests, len(entries))
+	for _, e := range entries {
+		i := slices.IndexFunc(p.pending, func(pending Pending) bool { return pending.Entry == e })
 		if i < 0 {
-			return fmt.Errorf("the tool %.256q of %.256q: %w", tool, server, ErrNotPending)
+			return fmt.Errorf("the %s %.256q of %.256q: %w", e.Kind.what(), e.Name, server, ErrNotPending)
 		}
 		if err := p.pending[i].Err; err != nil {
-			return fmt.Errorf("the tool %.256q of %.256q cannot be accepted: %w", tool, server, err)
+			return fmt.Errorf("the %s %.256q of %.256q cannot be accepted: %w", e.Kind.what(), e.Name, server, err)
 		}
-		accepted[tool] = p.pending[i].NewDigest
+		accepted[e] = p.pending[i].NewDigest
 	}
 	if err := p.add(accepted); err != nil {
 		return err
 	}
 	p.pending = slices.DeleteFunc(slices.Clone(p.pending), func(pending Pending) bool {
-		_, ok := accepted[pending.Tool]
+		_, ok := accepted[pending.Entry]
 		return ok
 	})
 	return nil
 }
 
-// Pending returns the tools that are not as pinned, sorted by server and name: quarantined
+// Pending returns the entries that are not as pinned, sorted by server, kind and name: quarantined
 // ones, and changed ones that [Options.OfferChanged] offers. It is the result of the last
 // evaluation of each [Provider], which happens when its catalog is read, and during Run when
-// the catalog changes.
+// the catalog changes. A content is pending after it has been read; see [Provider.ReadContents].
 func (l *Lock) Pending() []Pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +123,7 @@ func (l *Lock) Pending() []Pending {
 		all = append(all, p.pending...)
 	}
 	slices.SortFunc(all, func(a, b Pending) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool))
+		return cmp.Or(cmp.Compare(a.Server, b.Server), compareEntries(a.Entry, b.Entry))
 	})
 	return all
 }
@@ -141,8 +148,8 @@ func (l *Lock) serverLocked(alias string) *serverPins {
 	return p
 }
 
-// digests maps names of tools to digests. It is never changed, only replaced.
-type digests map[string]string
+// digests maps entries to digests. It is never changed, only replaced.
+type digests map[Entry]string
 
 // contents has the digests of each server that has any: the content of a file.
 type contents map[string]digests
@@ -191,7 +198,7 @@ func (p *serverPins) notify() {
 	p.changed = make(chan struct{})
 }
 
-// add pins tools, all or none, and notifies providers.
+// add pins entries, all or none, and notifies providers.
 func (p *serverPins) add(more digests) error {
 	changed, err := p.merge(more)
 	if changed {
@@ -200,7 +207,7 @@ func (p *serverPins) add(more digests) error {
 	return err
 }
 
-// merge pins tools, all or none.
+// merge pins entries, all or none.
 func (p *serverPins) merge(more digests) (changed bool, err error) {
 	if err := checkName("server", p.alias); err != nil {
 		return false, err
@@ -210,14 +217,14 @@ func (p *serverPins) merge(more digests) (changed bool, err error) {
 	if merged == nil {
 		merged = make(digests)
 	}
-	for tool, digest := range more {
-		if err := checkName("tool", tool); err != nil {
+	for e, digest := range more {
+		if err := checkName(e.Kind.what(), e.Name); err != nil {
 			return false, err
 		}
-		if _, exists := merged[tool]; !exists {
+		if _, exists := merged[e]; !exists {
 			added++
 		}
-		merged[tool] = digest
+		merged[e] = digest
 	}
 	if p.lock.count+added > maxPins {
 		return false, ErrFull
@@ -231,21 +238,21 @@ func (p *serverPins) merge(more digests) (changed bool, err error) {
 	return true, nil
 }
 
-// trust pins tools that are not pinned yet, as many as maxTrusted permits, and returns all pins. It
+// trust pins entries that are not pinned yet, as many as maxTrusted permits, and returns all pins. It
 // locks lock.mu.
 func (p *serverPins) trust(seen digests) (pinned *digests, err error) {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
 	before := p.digests()
-	maps.DeleteFunc(seen, func(tool, _ string) bool {
-		_, exists := before[tool]
+	maps.DeleteFunc(seen, func(e Entry, _ string) bool {
+		_, exists := before[e]
 		return exists
 	})
 	var full error
 	if room := max(0, maxTrusted-len(before)); len(seen) > room {
 		full = fmt.Errorf("%w: %d pins of one server are made automatically", ErrFull, maxTrusted)
-		for _, tool := range slices.Sorted(maps.Keys(seen))[room:] {
-			delete(seen, tool)
+		for _, e := range slices.SortedFunc(maps.Keys(seen), compareEntries)[room:] {
+			delete(seen, e)
 		}
 	}
 	_, err = p.merge(seen)
@@ -259,11 +266,40 @@ func (p *serverPins) nextChange() <-chan struct{} {
 	return p.changed
 }
 
-// setPending locks lock.mu.
+// setPending replaces the pending entries except contents. It locks lock.mu.
 func (p *serverPins) setPending(pending []Pending) {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
+	for _, old := range p.pending {
+		if old.Kind == Content && p.digests()[old.Entry] != old.NewDigest {
+			pending = append(pending, old)
+		}
+	}
 	p.pending = pending
+}
+
+// setContent replaces the pending content of a URI. now is nil if the content is as pinned. It locks lock.mu. ok is
+// false if too much is pending.
+func (p *serverPins) setContent(uri string, now *Pending) (ok bool) {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	var kept []Pending
+	count, size := 0, 0
+	for _, old := range p.pending {
+		if old.Entry == (Entry{Content, uri}) {
+			continue
+		}
+		if old.Kind == Content {
+			count++
+			size += len(old.After)
+		}
+		kept = append(kept, old)
+	}
+	if ok = now == nil || count < maxContents && size+len(now.After) <= maxContentBytes; ok && now != nil {
+		kept = append(kept, *now)
+	}
+	p.pending = kept
+	return ok
 }
 
 // checkName returns an error if a name cannot be stored in a lock.

@@ -21,17 +21,17 @@ func someDigest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
 func TestPin(t *testing.T) {
 	lock := pin.NewLock("")
 	for _, server := range []string{"a", "b"} { // with a tool of the same name
-		if err := lock.Pin(server, "t", someDigest(len(server))); err != nil {
+		if err := lock.Pin(server, toolNamed("t"), someDigest(len(server))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := lock.Pin("b", "t", someDigest(7)); err != nil {
+	if err := lock.Pin("b", toolNamed("t"), someDigest(7)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []struct{ server, tool, digest string }{
 		{"a", "t", someDigest(1)}, {"b", "t", someDigest(7)}, {"b", "u", ""}, {"c", "t", ""},
 	} {
-		if got, ok := lock.Pinned(want.server, want.tool); got != want.digest || ok != (want.digest != "") {
+		if got, ok := lock.Pinned(want.server, toolNamed(want.tool)); got != want.digest || ok != (want.digest != "") {
 			t.Errorf("%s %s is pinned to %q, %t, want %q", want.server, want.tool, got, ok, want.digest)
 		}
 	}
@@ -50,12 +50,12 @@ func TestPinRefuses(t *testing.T) {
 		{"s", "a\x00", someDigest(1), "NUL"},
 	} {
 		lock := pin.NewLock("")
-		err := lock.Pin(test.server, test.tool, test.digest)
-		if _, ok := lock.Pinned(test.server, test.tool); ok || err == nil || !strings.Contains(err.Error(), test.want) {
+		err := lock.Pin(test.server, toolNamed(test.tool), test.digest)
+		if _, ok := lock.Pinned(test.server, toolNamed(test.tool)); ok || err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%.10s %.10s %s: pinned is %t, the error %v, want %q", test.server, test.tool, test.digest, ok, err, test.want)
 		}
 	}
-	if err := pin.NewLock("").Pin(long, long, someDigest(1)); err != nil {
+	if err := pin.NewLock("").Pin(long, toolNamed(long), someDigest(1)); err != nil {
 		t.Error(err)
 	}
 }
@@ -96,7 +96,7 @@ func TestTrustIsBounded(t *testing.T) {
 
 func TestLockIsFull(t *testing.T) {
 	lock := pin.NewLock("")
-	if err := lock.Pin("other", "t", someDigest(1)); err != nil {
+	if err := lock.Pin("other", toolNamed("t"), someDigest(1)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range maxPins/maxTrusted - 1 {
@@ -114,10 +114,10 @@ func TestLockIsFull(t *testing.T) {
 	}
 	p.show(tool("t00000", ""), tool("more", ""))
 	wantTools(t, g, lock, "t00000", "s more new")
-	if err := lock.Accept("s", "more"); !errors.Is(err, pin.ErrFull) {
+	if err := lock.Accept("s", toolNamed("more")); !errors.Is(err, pin.ErrFull) {
 		t.Errorf("the error is %v, want %v", err, pin.ErrFull)
 	}
-	if err := lock.Pin("other", "t", someDigest(2)); err != nil { // which is pinned already
+	if err := lock.Pin("other", toolNamed("t"), someDigest(2)); err != nil { // which is pinned already
 		t.Error(err)
 	}
 }
@@ -129,26 +129,30 @@ func TestAccept(t *testing.T) {
 	g := pin.Wrap(p, "s", lock, &pin.Options{Logger: quiet()})
 	wantTools(t, g, lock, "", "s a new", "s b new", "s c invalid")
 	for _, names := range [][]string{{"a", "x"}, {"a", "c"}, {"x"}} {
-		err := lock.Accept("s", names...)
+		var entries []pin.Entry
+		for _, name := range names {
+			entries = append(entries, toolNamed(name))
+		}
+		err := lock.Accept("s", entries...)
 		if err == nil || errors.Is(err, pin.ErrNotPending) != (names[len(names)-1] == "x") {
 			t.Errorf("%q: the error is %v", names, err)
 		}
 	}
-	if err := lock.Accept("other", "a"); !errors.Is(err, pin.ErrNotPending) {
+	if err := lock.Accept("other", toolNamed("a")); !errors.Is(err, pin.ErrNotPending) {
 		t.Errorf("the error is %v, want %v", err, pin.ErrNotPending)
 	}
 	wantTools(t, g, lock, "", "s a new", "s b new", "s c invalid")
 	if err := lock.Accept("s"); err != nil {
 		t.Error(err)
 	}
-	if err := lock.Accept("s", "a", "b"); err != nil {
+	if err := lock.Accept("s", toolNamed("a"), toolNamed("b")); err != nil {
 		t.Fatal(err)
 	}
 	if pending := lock.Pending(); len(pending) != 1 { // before the next evaluation
 		t.Errorf("pending are %+v", pending)
 	}
 	wantTools(t, g, lock, "a b", "s c invalid")
-	if err := lock.Accept("s", "a"); !errors.Is(err, pin.ErrNotPending) {
+	if err := lock.Accept("s", toolNamed("a")); !errors.Is(err, pin.ErrNotPending) {
 		t.Errorf("the error is %v, want %v", err, pin.ErrNotPending)
 	}
 }
@@ -161,14 +165,14 @@ func TestAcceptPinsWhatWasPending(t *testing.T) {
 	wantTools(t, g, lock, "", "s a new")
 	seen := lock.Pending()[0]
 	p.show(tool("a", "harmful"))
-	if err := lock.Accept("s", "a"); err != nil {
+	if err := lock.Accept("s", toolNamed("a")); err != nil {
 		t.Fatal(err)
 	}
 	wantTools(t, g, lock, "", "s a changed")
 	wantTools(t, g, lock, "", "s a changed")
 
 	// Pin does not depend on the pending definition.
-	if err := lock.Pin("s", "a", seen.NewDigest); err != nil {
+	if err := lock.Pin("s", toolNamed("a"), seen.NewDigest); err != nil {
 		t.Fatal(err)
 	}
 	wantTools(t, g, lock, "", "s a changed")
@@ -178,12 +182,18 @@ func TestAcceptPinsWhatWasPending(t *testing.T) {
 
 // lockFile is the content of a file, as Save writes it.
 const lockFile = `{
-  "version": 1,
+  "version": 2,
   "servers": {
     "files": {
       "tools": {
         "read": "sha256:0000000000000000000000000000000000000000000000000000000000000001",
         "write\n\"": "sha256:0000000000000000000000000000000000000000000000000000000000000002"
+      },
+      "resourceTemplates": {
+        "file:///{path}": "sha256:0000000000000000000000000000000000000000000000000000000000000005"
+      },
+      "contents": {
+        "ui://files/list": "sha256:0000000000000000000000000000000000000000000000000000000000000006"
       }
     },
     "weather": {
@@ -231,7 +241,7 @@ func save(t testing.TB, lock *pin.Lock) {
 
 func pinOne(t testing.TB, lock *pin.Lock, server, tool string, n int) {
 	t.Helper()
-	if err := lock.Pin(server, tool, someDigest(n)); err != nil {
+	if err := lock.Pin(server, toolNamed(tool), someDigest(n)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -243,7 +253,12 @@ func TestFileForm(t *testing.T) {
 	pinOne(t, lock, "weather", "read", 3)
 	pinOne(t, lock, "files", "write\n\"", 2)
 	pinOne(t, lock, "files", "read", 1)
-	lock.Pinned("unknown", "read")
+	for e, digest := range map[pin.Entry]string{{Kind: pin.ResourceTemplate, Name: "file:///{path}"}: someDigest(5), {Kind: pin.Content, Name: "ui://files/list"}: someDigest(6)} {
+		if err := lock.Pin("files", e, digest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock.Pinned("unknown", toolNamed("read"))
 	save(t, lock)
 	if got := readFile(t, path); got != lockFile {
 		t.Errorf("the file is\n%s", got)
@@ -259,11 +274,11 @@ func TestFileForm(t *testing.T) {
 func TestEmptyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.lock")
 	save(t, pin.NewLock(path))
-	if got, want := readFile(t, path), "{\n  \"version\": 1,\n  \"servers\": {}\n}\n"; got != want {
+	if got, want := readFile(t, path), "{\n  \"version\": 2,\n  \"servers\": {}\n}\n"; got != want {
 		t.Errorf("the file is %q, want %q", got, want)
 	}
 	load(t, path)
-	load(t, writeFile(t, ` {"servers":{"a":{"tools":{}}},"version":1}`))
+	load(t, writeFile(t, ` {"servers":{"a":{"tools":{}}},"version":2}`))
 }
 
 // TestFileErrors checks the line and the expectation in errors.
@@ -273,24 +288,25 @@ func TestFileErrors(t *testing.T) {
 		"":                                 `:1: expected an object, found the end of the text`,
 		"\n[]":                             `:2: expected an object, found '['`,
 		"{}":                               `:1: expected the members ["version" "servers"] of the lock, found 0 of them`,
-		"\n\n{\"version\":1}":              `:3: expected the members ["version" "servers"] of the lock, found 1 of them`,
-		change(`1,`, `2,`):                 `:2: expected version 1, found 2`,
-		change(`1,`, `1.0,`):               `:2: expected version 1, found 1.0`,
-		change(`1,`, `"1",`):               `:2: expected a number, found '"'`,
+		"\n\n{\"version\":2}":              `:3: expected the members ["version" "servers"] of the lock, found 1 of them`,
+		change(`2,`, `1,`):                 `:2: expected version 2, found 1`,
+		change(`2,`, `2.0,`):               `:2: expected version 2, found 2.0`,
+		change(`2,`, `"2",`):               `:2: expected a number, found '"'`,
 		change(`"version"`, `"Version"`):   `:2: expected one of the members ["version" "servers"] of the lock, found "Version"`,
-		change(`1,`, "1,\n\"x\":0,"):       `:3: expected one of the members ["version" "servers"] of the lock, found "x"`,
-		change(`1,`, "1,\n\"version\":1,"): `:3: duplicate member "version"`,
-		change(`"tools"`, `"pins"`):        `:5: expected one of the members ["tools"] of a server, found "pins"`,
-		change(`"weather"`, `"files"`):     `:10: duplicate member "files"`,
+		change(`2,`, "2,\n\"x\":0,"):       `:3: expected one of the members ["version" "servers"] of the lock, found "x"`,
+		change(`2,`, "2,\n\"version\":2,"): `:3: duplicate member "version"`,
+		change(`"tools"`, `"pins"`):        `:5: expected a section of pins, such as tools, found "pins"`,
+		change(`"weather"`, `"files"`):     `:16: duplicate member "files"`,
 		change(`"write\n\""`, `"read"`):    `:7: duplicate member "read"`,
 		change(`"read"`, `"\u0000"`):       `:6: a name must not contain NUL`,
-		change("\"weather\": {", `"weather": {}, "x": {`): `:10: expected the members ["tools"] of a server, found 0 of them`,
-		change(`02"`, `0G"`):                              `:7: expected a digest, "sha256:" and 64 hexadecimal digits in lower case, found "sha256:00`,
-		change(`02"`, `2"`):                               `:7: expected a digest`,
+		change(`"contents"`, `"tools"`):    `:12: duplicate member "tools"`,
+		change(`"contents"`, `"content"`):  `:12: expected a section of pins, such as tools, found "content"`,
+		change(`02"`, `0G"`):               `:7: expected a digest, "sha256:" and 64 hexadecimal digits in lower case, found "sha256:00`,
+		change(`02"`, `2"`):                `:7: expected a digest`,
 		change(`"sha256:0000000000000000000000000000000000000000000000000000000000000002"`, `null`): `:7: expected a string, found 'n'`,
 		change(`"read"`, `"`+strings.Repeat("a", 257)+`"`):                                          `:6: the name of a tool has 257 bytes, expected at most 256`,
 		change(`"files"`, `"`+strings.Repeat("a", 257)+`"`):                                         `:4: the name of a server has 257 bytes, expected at most 256`,
-		lockFile + "x":      `:17: expected the end of the text`,
+		lockFile + "x":      `:23: expected the end of the text`,
 		"\uFEFF" + lockFile: `:1: expected an object, found a byte order mark`,
 		strings.Replace(lockFile, "files", "\xff", 1): `:4: `,
 	} {
@@ -330,7 +346,7 @@ func TestLoadRefuses(t *testing.T) {
 
 // TestLongestFileLoads: MaxFile allows every file that the other limits allow.
 func TestLongestFileLoads(t *testing.T) {
-	perPin := len(`,\n    "": {\n      "tools": {\n        "": ""\n      }\n    }`) + len(someDigest(1)) + 2*len(`\u0001`)*maxName
+	perPin := len(`,\n    "": {\n      "resourceTemplates": {\n        "": ""\n      }\n    }`) + len(someDigest(1)) + 2*len(`\u0001`)*maxName
 	if maxPins*perPin+1000 > maxFile {
 		t.Errorf("a lock may have %d bytes, its file only %d", maxPins*perPin, maxFile)
 	}
@@ -402,13 +418,13 @@ func TestSaveOnce(t *testing.T) {
 // TestFullFile: a file may have MaxPins tools.
 func TestFullFile(t *testing.T) {
 	var text strings.Builder
-	text.WriteString(`{"version":1,"servers":{"s":{"tools":{`)
+	text.WriteString(`{"version":2,"servers":{"s":{"tools":{`)
 	for i := range maxPins {
 		fmt.Fprintf(&text, "%q:%q,\n", fmt.Sprint("t", i), someDigest(i))
 	}
 	full := strings.TrimSuffix(text.String(), ",\n")
 	lock := load(t, writeFile(t, full+"}}}}"))
-	if err := lock.Pin("s", "more", someDigest(1)); !errors.Is(err, pin.ErrFull) {
+	if err := lock.Pin("s", toolNamed("more"), someDigest(1)); !errors.Is(err, pin.ErrFull) {
 		t.Errorf("the error is %v, want %v", err, pin.ErrFull)
 	}
 	_, err := pin.Load(writeFile(t, text.String()+`"more":"`+someDigest(1)+`"}}}}`))
@@ -447,7 +463,7 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	for w := range 2 {
 		writers.Go(func() {
 			for n := range 50 {
-				if err := errors.Join(lock.Pin("w", strings.Repeat("w", w+1), someDigest(n)), lock.Save()); err != nil {
+				if err := errors.Join(lock.Pin("w", toolNamed(strings.Repeat("w", w+1)), someDigest(n)), lock.Save()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -461,11 +477,11 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 			running = false
 		default:
 		}
-		if digest, _ := load(t, path).Pinned("weather", "read"); digest != someDigest(3) {
+		if digest, _ := load(t, path).Pinned("weather", toolNamed("read")); digest != someDigest(3) {
 			t.Fatalf("the digest is %q", digest)
 		}
 	}
-	if got, _ := load(t, path).Pinned("w", "ww"); got != someDigest(49) {
+	if got, _ := load(t, path).Pinned("w", toolNamed("ww")); got != someDigest(49) {
 		t.Errorf("the last digest is %q", got)
 	}
 }
@@ -475,7 +491,7 @@ func TestReload(t *testing.T) {
 	path := writeFile(t, lockFile)
 	lock := load(t, path)
 	pinOne(t, lock, "files", "unsaved", 9)
-	if err := os.WriteFile(path, []byte(`{"version":1,"servers":{"weather":{"tools":{"read":"`+someDigest(8)+`"}},"new":{"tools":{"x":"`+someDigest(1)+`"}}}}`), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(`{"version":2,"servers":{"weather":{"tools":{"read":"`+someDigest(8)+`"}},"new":{"tools":{"x":"`+someDigest(1)+`"}}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := lock.Reload(); err != nil {
@@ -485,7 +501,7 @@ func TestReload(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for of, digest := range want {
-			if got, _ := lock.Pinned(of[0], of[1]); got != digest {
+			if got, _ := lock.Pinned(of[0], toolNamed(of[1])); got != digest {
 				t.Errorf("%v is pinned to %q, want %q", of, got, digest)
 			}
 		}

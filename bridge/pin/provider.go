@@ -2,6 +2,7 @@ package pin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,22 +17,22 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// Options configure a [Provider]. The zero value quarantines every tool that has not been
+// Options configure a [Provider]. The zero value quarantines everything that has not been
 // accepted.
 type Options struct {
-	// TrustNew pins new tools when they are first seen, so that only later changes are
-	// quarantined. At most 4,096 tools of one server are pinned in this way.
+	// TrustNew pins new entries and contents when they are first seen, so that only later changes are
+	// quarantined. At most 4,096 pins of one server are made in this way.
 	TrustNew bool
-	// OfferChanged offers changed tools, which are still pending and logged. Invalid tools
+	// OfferChanged offers changed entries and contents, which are still pending and logged. Invalid ones
 	// are always quarantined.
 	OfferChanged bool
-	// Logger logs each tool that becomes pending, and locks that cannot be saved. Default:
+	// Logger logs each entry that becomes pending, and locks that cannot be saved. Default:
 	// slog.Default().
 	Logger *slog.Logger
 }
 
-// A Provider offers the entries of another provider except quarantined tools. A call to a
-// quarantined tool fails with a *[QuarantinedError]. Make one with [Wrap]. Its methods may be
+// A Provider offers the entries of another provider except quarantined ones. A call to a
+// quarantined entry fails with a *[QuarantinedError]. Make one with [Wrap]. Its methods may be
 // called concurrently.
 type Provider struct {
 	provider server.Provider
@@ -40,12 +41,12 @@ type Provider struct {
 
 	mu      sync.Mutex // held during an evaluation
 	current atomic.Pointer[evaluation]
-	trusted chan struct{} // receives one value when TrustNew has pinned tools
+	trusted chan struct{} // receives one value when TrustNew has pinned entries
 }
 
 var _ server.Provider = (*Provider)(nil)
 
-// Wrap returns a provider that offers the tools of p as far as lock has them under the alias.
+// Wrap returns a provider that offers the entries of p as far as lock has them under the alias.
 // Two providers that run at the same time should have different aliases. opts may be nil.
 func Wrap(p server.Provider, alias string, lock *Lock, opts *Options) *Provider {
 	wrapped := &Provider{provider: p, pins: lock.server(alias), trusted: make(chan struct{}, 1)}
@@ -58,7 +59,7 @@ func Wrap(p server.Provider, alias string, lock *Lock, opts *Options) *Provider 
 	return wrapped
 }
 
-// Catalog returns the current entries without quarantined tools.
+// Catalog returns the current entries without quarantined ones.
 func (p *Provider) Catalog() *server.Catalog {
 	if e := p.current.Load(); e.isOf(p.provider.Catalog(), p.pins.current.Load()) {
 		return e.catalog
@@ -75,7 +76,7 @@ func (p *Provider) Catalog() *server.Catalog {
 	return e.catalog
 }
 
-// Run runs the wrapped provider, and also reports a change of tools when pins change. While it runs, it evaluates every
+// Run runs the wrapped provider, and also reports changes of lists when pins change. While it runs, it evaluates every
 // change of the catalog and saves the lock after every change of pins. Run returns the error of the wrapped provider.
 func (p *Provider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	offered := make(chan struct{}, 1)
@@ -85,7 +86,7 @@ func (p *Provider) Run(ctx context.Context, ready func(), changed func(mcp.Chang
 	defer following.Wait()
 	defer stop()
 	return p.provider.Run(ctx, ready, func(change mcp.Change) {
-		if change.Kind == mcp.KindTool {
+		if change.URI == "" {
 			signal(offered)
 		}
 		changed(change)
@@ -94,11 +95,11 @@ func (p *Provider) Run(ctx context.Context, ready func(), changed func(mcp.Chang
 
 // follow evaluates the catalog and saves the lock after each change, and when ctx ends.
 func (p *Provider) follow(ctx context.Context, offered <-chan struct{}, changed func(mcp.Change)) {
-	pinned := p.pins.nextChange()
+	pinned, pins := p.pins.nextChange(), p.pins.current.Load()
 	for {
 		p.Catalog()
 		if err := p.pins.lock.Save(); err != nil {
-			p.options.Logger.Error("the lock of tools was not saved", "error", err)
+			p.options.Logger.Error("the lock was not saved", "error", err)
 		}
 		if ctx.Err() != nil {
 			return
@@ -108,10 +109,32 @@ func (p *Provider) follow(ctx context.Context, offered <-chan struct{}, changed 
 		case <-offered:
 		case <-p.trusted:
 		case <-pinned:
-			pinned = p.pins.nextChange()
-			changed(mcp.Change{Kind: mcp.KindTool})
+			before := pins
+			pinned, pins = p.pins.nextChange(), p.pins.current.Load()
+			for _, kind := range changedLists(*before, *pins) {
+				changed(mcp.Change{Kind: kind})
+			}
 		}
 	}
+}
+
+// changedLists returns the lists in which pins differ. Resources, templates and skills are one list; see [mcp.Change].
+func changedLists(before, after digests) (lists []mcp.Kind) {
+	differ := make(map[mcp.Kind]bool)
+	compare := func(a, b digests) {
+		for e, digest := range a {
+			switch {
+			case b[e] == digest, e.Kind == Content:
+			case e.Kind == ResourceTemplate, e.Kind == Skill:
+				differ[mcp.KindResource] = true
+			default:
+				differ[mcpKind(e.Kind)] = true
+			}
+		}
+	}
+	compare(before, after)
+	compare(after, before)
+	return slices.Sorted(maps.Keys(differ))
 }
 
 // signal sends a value unless the channel, which has a buffer of one, is full.
@@ -127,18 +150,19 @@ type evaluation struct {
 	offered *server.Catalog // of the wrapped provider
 	pinned  *digests
 	catalog *server.Catalog // the result
-	tools   map[string]*tool
+	entries map[Entry]*evaluated
+	files   map[string]string // digests of the files of accepted skills, by URI
 }
 
-// A tool is the evaluation of one tool.
-type tool struct {
+// An evaluated is the evaluation of one entry.
+type evaluated struct {
 	definition json.RawMessage
 	digest     string
 	err        error           // why there is no digest
 	accepted   json.RawMessage // the accepted definition, if it has been seen
-	pending    *Pending        // nil if the tool is as pinned
+	pending    *Pending        // nil if the entry is as pinned
 	isListed   bool
-	refusing   *server.Entry // handles calls if the tool is not listed
+	refusing   *server.Entry // handles calls if the entry is not listed
 }
 
 // isOf reports whether e is the evaluation of a catalog with these pins.
@@ -146,36 +170,45 @@ func (e *evaluation) isOf(offered *server.Catalog, pinned *digests) bool {
 	return e != nil && e.offered == offered && e.pinned == pinned
 }
 
-// tool returns the evaluation of a tool, or nil.
-func (e *evaluation) tool(name string) *tool {
+// entry returns the evaluation of an entry, or nil.
+func (e *evaluation) entry(of Entry) *evaluated {
 	if e == nil {
 		return nil
 	}
-	return e.tools[name]
+	return e.entries[of]
 }
 
+// entryOf identifies an entry of a catalog.
+func entryOf(e *server.Entry) Entry { return Entry{kindOf(e.Kind), e.Name} }
+
 func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evaluation {
-	e := &evaluation{offered: offered, pinned: p.pins.current.Load(), tools: make(map[string]*tool, offered.Len(mcp.KindTool))}
-	for entry := range offered.All(mcp.KindTool) {
-		e.tools[entry.Name] = newTool(entry, before.tool(entry.Name))
+	e := &evaluation{offered: offered, pinned: p.pins.current.Load(), entries: make(map[Entry]*evaluated), files: make(map[string]string)}
+	for _, kind := range listedKinds() {
+		for entry := range offered.All(kind) {
+			e.entries[entryOf(entry)] = evaluateEntry(entry, before.entry(entryOf(entry)))
+		}
 	}
 	if p.options.TrustNew {
 		p.trustNew(e)
 	}
-	for name, t := range e.tools {
-		p.decide(e, name, t, before.tool(name))
+	for of, t := range e.entries {
+		p.decide(e, of, t, before.entry(of))
 		if !t.isListed {
-			t.refusing = refusing(offered.Lookup(mcp.KindTool, name), t.pending)
+			t.refusing = refusing(offered.Lookup(mcpKind(of.Kind), of.Name), t.pending)
 		}
 	}
 	listed := offered.Map(func(entry *server.Entry) *server.Entry {
-		if t := e.tools[entry.Name]; entry.Kind == mcp.KindTool && (t == nil || !t.isListed) {
+		t := e.entries[entryOf(entry)]
+		if t == nil || !t.isListed {
 			return nil // t is nil if the entry was resolved by name and is in no list
 		}
-		return entry
+		return p.verifying(e, entry, t)
 	})
+	for skill := range listed.All(mcp.KindSkill) {
+		e.addFiles(skill.Definition.JSON())
+	}
 	quarantined := server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
-		if t := e.tools[name]; kind == mcp.KindTool && t != nil {
+		if t := e.entries[Entry{kindOf(kind), name}]; t != nil {
 			return t.refusing, nil
 		}
 		return nil, nil
@@ -184,80 +217,95 @@ func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evalua
 	return e
 }
 
-// refusing returns an entry that refuses calls of a quarantined tool. Guards see a definition
+// refusing returns an entry that refuses calls of a quarantined entry. Guards see a definition
 // with nothing but the name, since the rest has not been accepted.
 func refusing(e *server.Entry, pending *Pending) *server.Entry {
 	refusing := &server.Entry{Target: e.Target}
-	refusing.Definition = mcp.NewDefinition(fmt.Appendf(nil, `{"name":%s}`, jsonscan.AppendString(nil, e.Name)))
+	member := map[mcp.Kind]string{mcp.KindResource: "uri", mcp.KindResourceTemplate: "uriTemplate", mcp.KindSkill: "uri"}[e.Kind]
+	refusing.Definition = mcp.NewDefinition(fmt.Appendf(nil, `{%q:%s}`, cmp.Or(member, "name"), jsonscan.AppendString(nil, e.Name)))
 	refusing.Handle = func(context.Context, *mcp.Call) (mcp.Result, error) { return nil, pending.refusal() }
 	return refusing
 }
 
-// newTool computes the digest of a tool, or takes it from before if the definition is the same.
-func newTool(e *server.Entry, before *tool) *tool {
-	t := &tool{definition: e.Definition.JSON()}
+// evaluateEntry computes the digest of an entry, or takes it from before if the definition is the same.
+func evaluateEntry(e *server.Entry, before *evaluated) *evaluated {
+	t := &evaluated{definition: e.Definition.JSON()}
+	kind := kindOf(e.Kind)
 	if before != nil && before.err == nil && bytes.Equal(before.definition, t.definition) {
 		t.digest = before.digest
-	} else if t.err = checkName("tool", e.Name); t.err == nil {
-		t.digest, t.err = Digest(t.definition)
+	} else if t.err = checkName(kind.what(), e.Name); t.err == nil {
+		t.digest, t.err = Digest(kind, t.definition)
 	}
 	return t
 }
 
-// trustNew pins new tools.
+// trustNew pins new entries.
 func (p *Provider) trustNew(e *evaluation) {
 	seen := make(digests)
-	for name, t := range e.tools {
-		if _, pinned := (*e.pinned)[name]; !pinned && t.err == nil {
-			seen[name] = t.digest
+	for of, t := range e.entries {
+		if _, pinned := (*e.pinned)[of]; !pinned && t.err == nil {
+			seen[of] = t.digest
 		}
 	}
 	if len(seen) == 0 {
 		return
 	}
-	before := e.pinned
-	var err error
-	if e.pinned, err = p.pins.trust(seen); err != nil {
-		p.options.Logger.Error("new tools cannot be pinned and are quarantined", "server", p.pins.alias, "error", err)
-	}
-	if e.pinned != before {
-		signal(p.trusted)
-	}
+	e.pinned = p.trust(seen, e.pinned)
 }
 
-// decide compares a tool with its pin.
-func (p *Provider) decide(e *evaluation, name string, t, before *tool) {
-	pinned, isPinned := (*e.pinned)[name]
+// trust pins entries, and returns all pins. before are the pins until now.
+func (p *Provider) trust(seen digests, before *digests) *digests {
+	pinned, err := p.pins.trust(seen)
+	if err != nil {
+		p.options.Logger.Error("new entries cannot be pinned and are quarantined", "server", p.pins.alias, "error", err)
+	}
+	if pinned != before {
+		signal(p.trusted)
+	}
+	return pinned
+}
+
+// decide compares an entry with its pin.
+func (p *Provider) decide(e *evaluation, of Entry, t, before *evaluated) {
+	pinned, isPinned := (*e.pinned)[of]
 	if t.err == nil && isPinned && pinned == t.digest {
 		t.accepted, t.isListed = t.definition, true
 		return
 	}
-	reason := New
-	switch {
-	case t.err != nil:
-		reason = Invalid
-	case isPinned:
-		reason = Changed
-	}
 	if before != nil {
 		t.accepted = before.accepted
 	}
-	t.isListed = reason == Changed && p.options.OfferChanged
 	t.pending = &Pending{
-		Server: p.pins.alias, Tool: name, Reason: reason, OldDigest: pinned, NewDigest: t.digest,
+		Server: p.pins.alias, Entry: of, Reason: reasonOf(t.err, isPinned), OldDigest: pinned, NewDigest: t.digest,
 		Before: t.accepted, After: t.definition, Err: t.err,
 	}
-	if before == nil || before.pending == nil || before.digest != t.digest || before.pending.Reason != reason {
-		p.options.Logger.Warn("a tool is not as it was accepted", "server", p.pins.alias, "tool", name,
-			"reason", reason.String(), "quarantined", !t.isListed, "old", pinned, "new", t.digest)
+	t.isListed = t.pending.Reason == Changed && p.options.OfferChanged
+	if before == nil || before.pending == nil || before.digest != t.digest || before.pending.Reason != t.pending.Reason {
+		p.log(t.pending, !t.isListed)
 	}
 }
 
-// pending returns the tools that are not as pinned, sorted by name.
+// reasonOf returns why an entry is pending.
+func reasonOf(err error, isPinned bool) Reason {
+	switch {
+	case err != nil:
+		return Invalid
+	case isPinned:
+		return Changed
+	}
+	return New
+}
+
+func (p *Provider) log(pending *Pending, quarantined bool) {
+	p.options.Logger.Warn("an entry is not as it was accepted", "server", pending.Server, "kind", string(pending.Kind), "name", pending.Name,
+		"reason", pending.Reason.String(), "quarantined", quarantined, "old", pending.OldDigest, "new", pending.NewDigest)
+}
+
+// pending returns the entries that are not as pinned, sorted by kind and name.
 func (e *evaluation) pending() []Pending {
 	var pending []Pending
-	for _, name := range slices.Sorted(maps.Keys(e.tools)) {
-		if t := e.tools[name]; t.pending != nil {
+	for _, of := range slices.SortedFunc(maps.Keys(e.entries), compareEntries) {
+		if t := e.entries[of]; t.pending != nil {
 			pending = append(pending, *t.pending)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,7 +49,7 @@ func TestChangedTool(t *testing.T) {
 				return
 			}
 			wantTools(t, g, lock, "other", "s pay changed")
-			if err := lock.Accept("s", "pay"); err != nil {
+			if err := lock.Accept("s", toolNamed("pay")); err != nil {
 				t.Fatal(err)
 			}
 			wantTools(t, g, lock, "pay other")
@@ -107,7 +106,7 @@ func TestOfferChanged(t *testing.T) {
 	p := newFake(tool("a", "another"))
 	g := pin.Wrap(p, "s", lock, &pin.Options{OfferChanged: true, Logger: quiet()})
 	wantTools(t, g, lock, "a", "s a changed")
-	if err := lock.Accept("s", "a"); err != nil {
+	if err := lock.Accept("s", toolNamed("a")); err != nil {
 		t.Fatal(err)
 	}
 	wantTools(t, g, lock, "a")
@@ -160,7 +159,7 @@ func TestTwoServers(t *testing.T) {
 	ga, gb := pin.Wrap(a, "a", lock, &pin.Options{Logger: quiet()}), pin.Wrap(b, "b", lock, &pin.Options{Logger: quiet()})
 	before := ga.Catalog()
 	wantTools(t, gb, lock, "", "b x new")
-	if err := lock.Accept("b", "x"); err != nil {
+	if err := lock.Accept("b", toolNamed("x")); err != nil {
 		t.Fatal(err)
 	}
 	wantTools(t, gb, lock, "x")
@@ -184,18 +183,18 @@ func TestRefusal(t *testing.T) {
 		text    string
 	}{
 		"a": {
-			&pin.QuarantinedError{Server: "s", Tool: "a", Reason: pin.Changed, OldDigest: digest(t, tool("a", "one")), NewDigest: digest(t, tool("a", "two"))},
-			jsonrpc.Error{Message: `the tool "a" of "s" is quarantined: it has changed since it was accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"a","reason":"changed"}`)},
+			&pin.QuarantinedError{Server: "s", Entry: toolNamed("a"), Reason: pin.Changed, OldDigest: digest(t, tool("a", "one")), NewDigest: digest(t, tool("a", "two"))},
+			jsonrpc.Error{Message: `the tool "a" of "s" is quarantined: it has changed since it was accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","kind":"tool","name":"a","reason":"changed"}`)},
 			" (it was " + digest(t, tool("a", "one")) + " and is " + digest(t, tool("a", "two")) + ")",
 		},
 		"n": {
-			&pin.QuarantinedError{Server: "s", Tool: "n", Reason: pin.New, NewDigest: digest(t, tool("n", ""))},
-			jsonrpc.Error{Message: `the tool "n" of "s" is quarantined: it is new and has not been accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"n","reason":"new"}`)},
+			&pin.QuarantinedError{Server: "s", Entry: toolNamed("n"), Reason: pin.New, NewDigest: digest(t, tool("n", ""))},
+			jsonrpc.Error{Message: `the tool "n" of "s" is quarantined: it is new and has not been accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","kind":"tool","name":"n","reason":"new"}`)},
 			" (it is " + digest(t, tool("n", "")) + ")",
 		},
 		"i": {
-			&pin.QuarantinedError{Server: "s", Tool: "i", Reason: pin.Invalid},
-			jsonrpc.Error{Message: `the tool "i" of "s" is quarantined: its definition is invalid`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","tool":"i","reason":"invalid"}`)},
+			&pin.QuarantinedError{Server: "s", Entry: toolNamed("i"), Reason: pin.Invalid},
+			jsonrpc.Error{Message: `the tool "i" of "s" is quarantined: it is invalid`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","kind":"tool","name":"i","reason":"invalid"}`)},
 			`: _meta: duplicate member "a"`,
 		},
 	} {
@@ -232,52 +231,6 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("the server was called %d times", n)
 	}
 }
-
-// TestPassThrough: entries other than tools pass unchanged.
-func TestPassThrough(t *testing.T) {
-	p := &subscribable{}
-	p.show(tool("a", ""))
-	g := pin.Wrap(p, "s", pin.NewLock(""), &pin.Options{Logger: quiet()})
-	if n := g.Catalog().Len(mcp.KindTool); n != 0 {
-		t.Errorf("%d tools are offered, want none", n)
-	}
-	for _, kind := range []mcp.Kind{mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate} {
-		offered, got := slices.Collect(p.Catalog().All(kind)), slices.Collect(g.Catalog().All(kind))
-		if len(got) == 0 || !slices.Equal(offered, got) {
-			t.Errorf("the %v entries are %v, want %v", kind, got, offered)
-		}
-	}
-	frontend := serverOf(t, g)
-	for method, params := range map[string]string{
-		mcp.MethodPromptsGet:    `{"name":"p"}`,
-		mcp.MethodResourcesRead: `{"uri":"app:r"}`,
-		mcp.MethodComplete:      `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":""}}`,
-	} {
-		if _, err := frontend.Serve(t.Context(), newCall(t, method, params)); err != nil {
-			t.Errorf("%s: %v", method, err)
-		}
-	}
-	if n := p.calls.Load(); n != 3 {
-		t.Errorf("the provider was called %d times, want 3", n)
-	}
-	err := g.Run(t.Context(), func() { t.Error("a provider that has failed is ready") }, func(mcp.Change) {})
-	if !errors.Is(err, errNotStarted) {
-		t.Errorf("the error is %v, want %v", err, errNotStarted)
-	}
-	call := newCall(t, mcp.MethodResourcesSubscribe, `{"uri":"app:r"}`)
-	resource := g.Catalog().Lookup(mcp.KindResource, "app:r")
-	call.Resolve(&resource.Target, "app:r", nil)
-	unsubscribe, err := resource.Subscribe(t.Context(), call)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unsubscribe()
-	if diff := cmp.Diff([]string{"app:r", "end"}, p.uris); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-var errNotStarted = errors.New("not started")
 
 func TestReadyWhenTheProviderIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -326,25 +279,6 @@ func TestScopesPassThrough(t *testing.T) {
 	}
 }
 
-// A subscribable provider has a resource and records subscriptions to it. It cannot be started.
-type subscribable struct {
-	fakeProvider
-	uris []string
-}
-
-func (w *subscribable) show(tools ...string) {
-	resource := w.entry(mcp.KindResource, "app:r", `{"uri":"app:r","name":"r"}`)
-	resource.Subscribe = func(_ context.Context, call *mcp.Call) (func(), error) {
-		w.uris = append(w.uris, call.URI())
-		return func() { w.uris = append(w.uris, "end") }, nil
-	}
-	template := w.entry(mcp.KindResourceTemplate, "app:{x}", `{"uriTemplate":"app:{x}","name":"t"}`)
-	more := server.NewCatalog([]*server.Entry{resource, template}, nil)
-	w.catalog.Store(server.Merge(nil, server.Part{Owner: "tools", Catalog: w.catalogOf(tools...)}, server.Part{Owner: "more", Catalog: more}))
-}
-
-func (w *subscribable) Run(context.Context, func(), func(mcp.Change)) error { return errNotStarted }
-
 // TestPending checks the pending tools that an operator sees.
 func TestPending(t *testing.T) {
 	lock := pin.NewLock("")
@@ -358,7 +292,7 @@ func TestPending(t *testing.T) {
 	p.show(three)
 	wantTools(t, g, lock, "", "s a changed")
 	want := pin.Pending{
-		Server: "s", Tool: "a", Reason: pin.Changed, OldDigest: digest(t, one), NewDigest: digest(t, three),
+		Server: "s", Entry: toolNamed("a"), Reason: pin.Changed, OldDigest: digest(t, one), NewDigest: digest(t, three),
 		Before: json.RawMessage(one), After: json.RawMessage(three),
 	}
 	pending := lock.Pending()[0]
@@ -378,7 +312,7 @@ func TestPending(t *testing.T) {
 		t.Errorf("the difference is %v, %v", found, err)
 	}
 
-	invalid := pin.Pending{Err: errors.New("broken")}
+	invalid := pin.Pending{Entry: toolNamed("a"), Err: errors.New("broken")}
 	if _, err := invalid.Diff(); err == nil {
 		t.Error("an invalid tool can be compared")
 	}
@@ -426,7 +360,7 @@ func TestLogged(t *testing.T) {
 	g.Catalog()
 	p.show(tool("b", ""), tool("a", "two"))
 	g.Catalog()
-	for _, want := range []string{"tool=a reason=changed quarantined=false", "tool=b reason=new quarantined=true"} {
+	for _, want := range []string{"kind=tool name=a reason=changed quarantined=false", "kind=tool name=b reason=new quarantined=true"} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("the log does not have %q once:\n%s", want, log.String())
 		}
@@ -483,7 +417,7 @@ func TestConcurrentUse(t *testing.T) {
 		func(n int) { p.show(tool("a", string(rune('0'+n%3))), tool("b", "")) },
 		func(int) { g.Catalog() },
 		func(int) { _ = callTool(t, frontend, `"a"`) },
-		func(int) { _ = lock.Accept("s", "a") },
+		func(int) { _ = lock.Accept("s", toolNamed("a")) },
 		func(int) { lock.Pending() },
 		func(n int) { pinOne(t, lock, "t", "a", n) },
 		func(n int) {
@@ -506,7 +440,7 @@ func TestConcurrentUse(t *testing.T) {
 	users.Wait()
 	p.show(tool("a", "last"))
 	g.Catalog()
-	if err := lock.Accept("s", "a"); err != nil {
+	if err := lock.Accept("s", toolNamed("a")); err != nil {
 		t.Error(err)
 	}
 	wantTools(t, g, lock, "a")
@@ -554,7 +488,7 @@ func TestClientSeesAcceptedTools(t *testing.T) {
 			if got := list(); !strings.Contains(got, `"shop_a"`) || strings.Contains(got, `"shop_b"`) {
 				t.Errorf("the list is %s", got)
 			}
-			if err := lock.Accept("shop", "b"); err != nil {
+			if err := lock.Accept("shop", toolNamed("b")); err != nil {
 				t.Fatal(err)
 			}
 			if change := <-changes; change.Kind != mcp.KindTool {

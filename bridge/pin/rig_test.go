@@ -28,7 +28,7 @@ const (
 
 // diff returns the differences between two definitions of a tool.
 func diff(before, after json.RawMessage) ([]pin.Difference, error) {
-	return (&pin.Pending{Before: before, After: after}).Diff()
+	return (&pin.Pending{Entry: toolNamed("x"), Before: before, After: after}).Diff()
 }
 
 // A fakeProvider is a provider whose tools change.
@@ -52,15 +52,13 @@ func (s *fakeProvider) answer(context.Context, *mcp.Call) (mcp.Result, error) {
 
 var emptyResult mcp.Result = mcp.Raw(`{"content":[]}`)
 
-// catalogOf returns a catalog of tools, by their definitions, and a prompt with completions.
+// catalogOf returns a catalog of tools, by their definitions.
 func (s *fakeProvider) catalogOf(tools ...string) *server.Catalog {
 	var entries []*server.Entry
 	for _, tool := range tools {
 		entries = append(entries, s.entry(mcp.KindTool, nameOf(tool), tool))
 	}
-	prompt := s.entry(mcp.KindPrompt, "p", `{"name":"p"}`)
-	prompt.Complete = s.answer
-	return server.NewCatalog(append(entries, prompt), nil)
+	return server.NewCatalog(entries, nil)
 }
 
 func (s *fakeProvider) entry(kind mcp.Kind, name, definition string) *server.Entry {
@@ -154,9 +152,9 @@ func wantTools(t testing.TB, p *pin.Provider, lock *pin.Lock, listed string, pen
 	}
 	var got []string
 	for _, w := range lock.Pending() {
-		got = append(got, w.Server+" "+w.Tool+" "+w.Reason.String())
-		if err := callTool(t, s, fmt.Sprintf("%q", w.Tool)); err == nil && !slices.Contains(names, w.Tool) {
-			t.Errorf("%s is not listed, but can be called", w.Tool)
+		got = append(got, w.Server+" "+w.Name+" "+w.Reason.String())
+		if err := callTool(t, s, fmt.Sprintf("%q", w.Name)); err == nil && !slices.Contains(names, w.Name) {
+			t.Errorf("%s is not listed, but can be called", w.Name)
 		}
 	}
 	if !slices.Equal(got, pending) {
@@ -166,7 +164,7 @@ func wantTools(t testing.TB, p *pin.Provider, lock *pin.Lock, listed string, pen
 
 func digest(t testing.TB, tool string) string {
 	t.Helper()
-	d, err := pin.Digest(json.RawMessage(tool))
+	d, err := pin.Digest(pin.Tool, json.RawMessage(tool))
 	if err != nil {
 		t.Fatalf("%.200s: %v", tool, err)
 	}
@@ -177,10 +175,13 @@ func digest(t testing.TB, tool string) string {
 func pinAll(t testing.TB, lock *pin.Lock, alias string, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
-		if err := lock.Pin(alias, nameOf(tool), digest(t, tool)); err != nil {
+		if err := lock.Pin(alias, toolNamed(nameOf(tool)), digest(t, tool)); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// toolNamed identifies a tool.
+func toolNamed(name string) pin.Entry { return pin.Entry{Kind: pin.Tool, Name: name} }

@@ -76,7 +76,7 @@ func TestRunReportsChanges(t *testing.T) {
 			t.Errorf("%d tools are pending", n)
 		}
 		wantChanges(t, r)
-		if err := lock.Accept("s", "a"); err != nil {
+		if err := lock.Accept("s", toolNamed("a")); err != nil {
 			t.Fatal(err)
 		}
 		wantChanges(t, r, mcp.KindTool)
@@ -92,7 +92,7 @@ func TestRunReportsChanges(t *testing.T) {
 		pinOne(t, lock, "other", "a", 1)
 		wantChanges(t, r)
 		stop()
-		if err := lock.Accept("s", "a"); err != nil {
+		if err := lock.Accept("s", toolNamed("a")); err != nil {
 			t.Fatal(err)
 		}
 		wantChanges(t, r)
@@ -135,7 +135,7 @@ func TestRunSaves(t *testing.T) {
 			synctest.Wait()
 			saved := load(t, path)
 			for i, name := range []string{"a", "b", "c"} {
-				if got, _ := saved.Pinned("s", name); i < len(want) && got != digest(t, want[i]) || i >= len(want) && got != "" {
+				if got, _ := saved.Pinned("s", toolNamed(name)); i < len(want) && got != digest(t, want[i]) || i >= len(want) && got != "" {
 					t.Errorf("%s is saved as %q", name, got)
 				}
 			}
@@ -145,7 +145,7 @@ func TestRunSaves(t *testing.T) {
 		pinned(tool("a", ""), tool("b", ""))
 		p.show(tool("a", "another"), tool("b", ""))
 		pinned(tool("a", ""), tool("b", ""))
-		if err := lock.Accept("s", "a"); err != nil {
+		if err := lock.Accept("s", toolNamed("a")); err != nil {
 			t.Fatal(err)
 		}
 		pinned(tool("a", "another"), tool("b", ""))
@@ -155,7 +155,7 @@ func TestRunSaves(t *testing.T) {
 		r.take()
 		pinOne(t, lock, "s", "c", 3) // at the last moment
 		stop()
-		if got, _ := load(t, path).Pinned("s", "c"); got != someDigest(3) {
+		if got, _ := load(t, path).Pinned("s", toolNamed("c")); got != someDigest(3) {
 			t.Errorf("c is saved as %q", got)
 		}
 

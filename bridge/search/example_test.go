@@ -125,9 +125,9 @@ func Example_pinned() {
 	}
 	call("search_tools", `{"query":"a page of the wiki"}`)
 	for _, tool := range lock.Pending() {
-		fmt.Println(tool.Tool, "is", tool.Reason)
+		fmt.Println(tool.Name, "is", tool.Reason)
 	}
-	if err := lock.Accept("all", "wiki__read"); err != nil {
+	if err := lock.Accept("all", pin.Entry{Kind: pin.Tool, Name: "wiki__read"}); err != nil {
 		log.Fatal(err)
 	}
 	call("call_tool", `{"name":"wiki__read"}`)

@@ -212,7 +212,7 @@ func Example_pinned() {
 		}
 		fmt.Println(tool.Name)
 	}
-	_, ok := lock.Pinned("all", "calc__sum")
+	_, ok := lock.Pinned("all", pin.Entry{Kind: pin.Tool, Name: "calc__sum"})
 	fmt.Println("pinned:", ok)
 	// Output:
 	// search_tools

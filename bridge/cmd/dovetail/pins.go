@@ -21,11 +21,12 @@ import (
 const pinnedAlias = "all"
 
 var pinsCommand = &command{
-	name: "pins", args: "[FLAGS] list, or pins [FLAGS] accept [TOOL…]", short: "accept the tools that dovetail serve -lock may offer",
-	long: `list starts the servers of the configuration file, and prints the tools that are new or have
-changed since they were accepted. The exit status is 2 if there are any, and otherwise 4 if a server
-did not start. accept accepts the named tools, or all of them with -all, which accepts nothing if a
-server did not start. A running dovetail serve reads the lock file when it changes.`,
+	name: "pins", args: "[FLAGS] list, or pins [FLAGS] accept [ENTRY…]", short: "accept what dovetail serve -lock may offer",
+	long: `list starts the servers of the configuration file, and prints the tools, prompts, resources, templates,
+skills and events that are new or have changed since they were accepted, and so the contents of resources
+whose URIs begin with ui://. An ENTRY is the name of a tool, or as it is printed, such as prompt:NAME. The exit
+status is 2 if there are any, and otherwise 4 if a server did not start. accept accepts the named entries, or
+all of them with -all, which accepts nothing if a server did not start. A running dovetail serve reads the lock file when it changes.`,
 	run: runPins,
 }
 
@@ -44,7 +45,7 @@ func runPins(ctx context.Context, env *environment, sub *command, line []string)
 	flags := newFlags(sub, env.stderr)
 	flags.StringVar(&path, "config", "mcp.json", "the configuration `file` with the servers")
 	flags.StringVar(&lockPath, "lock", "mcp.lock", "the lock `file`")
-	flags.BoolVar(&all, "all", false, "accept all tools")
+	flags.BoolVar(&all, "all", false, "accept all entries")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	flags.DurationVar(&timeout, "timeout", timeout, "bound on the command")
 	args, command, err := flags.parse(line)
@@ -61,12 +62,12 @@ func runPins(ctx context.Context, env *environment, sub *command, line []string)
 	if err != nil {
 		return err
 	}
-	pending, missing, err := pendingTools(ctx, env, path, lock, timeout)
+	pending, missing, err := pendingEntries(ctx, env, path, lock, timeout)
 	switch {
 	case err != nil:
 		return err
 	case all && len(missing) > 0:
-		return &unreachableError{fmt.Errorf("no tool was accepted, since servers did not start: %s", strings.Join(missing, ", "))}
+		return &unreachableError{fmt.Errorf("nothing was accepted, since servers did not start: %s", strings.Join(missing, ", "))}
 	case accept:
 		return acceptPins(env, lock, pending, args[1:])
 	}
@@ -79,9 +80,9 @@ func runPins(ctx context.Context, env *environment, sub *command, line []string)
 	return nil
 }
 
-// pendingTools starts the servers and returns the tools that are not as pinned. missing are the
+// pendingEntries starts the servers and returns the entries that are not as pinned. missing are the
 // aliases of servers that did not start.
-func pendingTools(ctx context.Context, env *environment, path string, lock *pin.Lock, timeout time.Duration) (pending []pin.Pending, missing []string, err error) {
+func pendingEntries(ctx context.Context, env *environment, path string, lock *pin.Lock, timeout time.Duration) (pending []pin.Pending, missing []string, err error) {
 	c := &invocation{target: target{config: path}, timeout: timeout}
 	configs, err := c.configs(ctx, env.stderr, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -102,35 +103,57 @@ func pendingTools(ctx context.Context, env *environment, path string, lock *pin.
 			missing = append(missing, state.Alias)
 		}
 	}
-	pin.Wrap(all, pinnedAlias, lock, &pin.Options{Logger: slog.New(slog.DiscardHandler)}).Catalog()
+	pinned := pin.Wrap(all, pinnedAlias, lock, &pin.Options{Logger: slog.New(slog.DiscardHandler)})
+	pinned.Catalog()
+	if err := pinned.ReadContents(ctx); err != nil {
+		printError(env.stderr, err) // the others can be accepted
+	}
 	return lock.Pending(), missing, nil
 }
 
+// entryText returns the name of a tool, and for other entries the kind, a colon and the name. A tool with a colon in
+// its name has its kind too.
+func entryText(e pin.Entry) string {
+	if e.Kind == pin.Tool && !strings.Contains(e.Name, ":") {
+		return e.Name
+	}
+	return string(e.Kind) + ":" + e.Name
+}
+
 func acceptPins(env *environment, lock *pin.Lock, pending []pin.Pending, names []string) error {
-	if len(names) == 0 {
-		for _, p := range pending {
-			if p.NewDigest == "" {
-				fmt.Fprintf(env.stderr, "%s is not valid and cannot be accepted: %v\n", peertext.Escape(p.Tool), p.Err)
-				continue
-			}
-			names = append(names, p.Tool)
+	var entries []pin.Entry
+	for _, p := range pending {
+		i := slices.Index(names, entryText(p.Entry))
+		switch {
+		case len(names) > 0 && i < 0:
+			continue
+		case len(names) == 0 && p.NewDigest == "":
+			fmt.Fprintf(env.stderr, "%s is not valid and cannot be accepted: %v\n", peertext.Escape(entryText(p.Entry)), p.Err)
+			continue
+		}
+		entries = append(entries, p.Entry)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(entries, func(e pin.Entry) bool { return entryText(e) == name }) {
+			return fmt.Errorf("%.256q: %w", name, pin.ErrNotPending)
 		}
 	}
-	if err := lock.Accept(pinnedAlias, names...); err != nil {
+	if err := lock.Accept(pinnedAlias, entries...); err != nil {
 		return err
 	}
 	if err := lock.Save(); err != nil {
 		return err
 	}
-	for _, name := range names {
-		fmt.Fprintln(env.stdout, "accepted", peertext.Escape(name))
+	for _, e := range entries {
+		fmt.Fprintln(env.stdout, "accepted", peertext.Escape(entryText(e)))
 	}
 	return nil
 }
 
 func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 	type shown struct {
-		Tool       string          `json:"tool"`
+		Kind       pin.Kind        `json:"kind"`
+		Name       string          `json:"name"`
 		Reason     string          `json:"reason"`
 		OldDigest  string          `json:"oldDigest,omitempty"`
 		NewDigest  string          `json:"newDigest,omitempty"`
@@ -138,7 +161,7 @@ func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 	}
 	list := []shown{}
 	for _, p := range pending {
-		list = append(list, shown{p.Tool, p.Reason.String(), p.OldDigest, p.NewDigest, p.After})
+		list = append(list, shown{p.Kind, p.Name, p.Reason.String(), p.OldDigest, p.NewDigest, p.After})
 	}
 	if asJSON {
 		text, err := json.MarshalIndent(list, "", "  ")
@@ -148,7 +171,7 @@ func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 		fmt.Fprintf(env.stdout, "%s\n", text)
 	} else {
 		for _, p := range list {
-			fmt.Fprintf(env.stdout, "%-8s %s\n         %s\n", p.Reason, peertext.Escape(p.Tool), peertext.Cut(peertext.EscapeJSON(p.Definition), maxText))
+			fmt.Fprintf(env.stdout, "%-8s %s\n         %s\n", p.Reason, peertext.Escape(entryText(pin.Entry{Kind: p.Kind, Name: p.Name})), peertext.Cut(peertext.EscapeJSON(p.Definition), maxText))
 		}
 	}
 	if len(list) > 0 {

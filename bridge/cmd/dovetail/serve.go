@@ -43,7 +43,7 @@ A policy decides about calls, and a person about those for which it says ask: on
 browser, at the terminal, in the client that makes the call, or in a program that connects to the
 channel /approval. The policy is read once, at the start. With -approve and no policy, a person
 approves each call of a tool that is not read-only. With -approve none, calls that need an approval
-are refused. Approvers have a token of their own. With -lock, only accepted tools are offered; see dovetail help pins.`,
+are refused. Approvers have a token of their own. With -lock, only what was accepted is offered; see dovetail help pins.`,
 	run: runServe,
 }
 
@@ -71,7 +71,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.BoolVar(&o.noApprovalToken, "insecure-no-approval-token", false, "accept programs without a token at /approval, for older ones, at a loopback address only: every program on this machine can then approve its own calls")
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name, each time with approval")
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
-	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools; others are not offered")
+	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	args, command, err := flags.parse(line)
 	switch {
 	case err != nil:

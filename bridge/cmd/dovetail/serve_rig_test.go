@@ -30,6 +30,9 @@ const shelf = "shelf"
 // stderrFile names a file that the server behind writes to its standard error.
 const stderrFile = "SHELF_STDERR"
 
+// viewText is a variable with text of the page of the server behind.
+const viewText = "SHELF_VIEW"
+
 func serveShelf() error {
 	if path := os.Getenv(stderrFile); path != "" {
 		text, _ := os.ReadFile(path) // a missing file has no lines
@@ -70,6 +73,9 @@ func newShelf() *server.Server {
 	server.AddTool(s, server.Tool{Name: "drop"}, put)
 	server.AddResource(s, server.Resource{URI: "shelf://top"}, func(context.Context, *server.Request) (string, error) {
 		return "dust", nil
+	})
+	server.AddResource(s, server.Resource{URI: "ui://shelf/view", MIMEType: "text/html;profile=mcp-app"}, func(context.Context, *server.Request) (string, error) {
+		return "<p>shelf" + os.Getenv(viewText), nil
 	})
 	server.AddTool(s, server.Tool{Name: "put_and_stay"}, func(ctx context.Context, r *server.Request, in line) (string, error) {
 		said, err := put(ctx, r, in)

@@ -136,7 +136,7 @@ func TestServeWithoutRequiredServer(t *testing.T) {
 	}
 }
 
-// Tools are offered after they were accepted.
+// Entries are offered after they were accepted.
 func TestPins(t *testing.T) {
 	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
 	writeConfig(t, path, map[string]any{"a": childConfig(t)})
@@ -148,13 +148,59 @@ func TestPins(t *testing.T) {
 	if out, err = inspectAt(t, append([]string{"pins", "accept", "a__greet"}, flags...)...); err != nil || out != "accepted a__greet\n" {
 		t.Fatalf("error %v:\n%s", err, out)
 	}
-	if out, err = inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != checkFailed || strings.Contains(out, "a__greet\n") {
+	if out, err = inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != checkFailed || strings.Contains(out, "new      a__greet\n") {
 		t.Errorf("error %v:\n%s", err, out)
 	}
 	if out, err = inspectAt(t, append([]string{"pins", "accept", "-all"}, flags...)...); err != nil || !strings.Contains(out, "accepted a__ask\n") {
 		t.Errorf("error %v:\n%s", err, out)
 	}
 	if out, err = inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != nil || out != "" {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+}
+
+// Entries of all kinds are pinned, and so are pages for a browser. serve withholds a page that has changed.
+func TestPinsOfAllKinds(t *testing.T) {
+	folder := t.TempDir()
+	path, lock := filepath.Join(folder, "mcp.json"), filepath.Join(folder, "mcp.lock")
+	flags := []string{"-config", path, "-lock", lock}
+	all := filepath.Join(folder, "all.json")
+	if err := os.WriteFile(all, []byte(`{}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writeConfig(t, path, map[string]any{"shelf": shelfConfig()})
+	out, err := inspectAt(t, append([]string{"pins", "list"}, flags...)...)
+	for _, want := range []string{"new      shelf__look\n", "new      resource:shelf://top\n", "new      resource:ui://shelf/view\n", "new      content:ui://shelf/view\n"} {
+		if err != checkFailed || !strings.Contains(out, want) {
+			t.Errorf("error %v, want %s:\n%s", err, want, out)
+		}
+	}
+	if out, err := inspectAt(t, append([]string{"pins", "accept", "content:ui://nowhere"}, flags...)...); err == nil || !strings.Contains(err.Error(), "no such entry") {
+		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := inspectAt(t, append([]string{"pins", "accept", "resource:ui://shelf/view", "content:ui://shelf/view"}, flags...)...); err != nil {
+		t.Fatalf("error %v:\n%s", err, out)
+	}
+	read := func(uri string) error {
+		t.Helper()
+		p := start(t, "-config", path, "-lock", lock, "-policy", all)
+		_, err := p.connect(t, nil).ReadResource(t.Context(), uri, nil)
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+		return err
+	}
+	if err := read("ui://shelf/view"); err != nil {
+		t.Error(err)
+	}
+	if err := read("shelf://top"); err == nil {
+		t.Error("a resource that was not accepted can be read")
+	}
+	writeConfig(t, path, map[string]any{"shelf": shelfConfig(viewText + "=<script>")})
+	if err := read("ui://shelf/view"); err == nil || !strings.Contains(err.Error(), "quarantined: it has changed") {
+		t.Errorf("a changed page: %v", err)
+	}
+	if out, err := inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != checkFailed || !strings.Contains(out, "changed  content:ui://shelf/view\n") {
 		t.Errorf("error %v:\n%s", err, out)
 	}
 }

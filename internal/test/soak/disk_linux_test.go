@@ -148,13 +148,13 @@ var durables = map[string]func(t *testing.T, path string) durable{
 			t.Fatal(err)
 		}
 		return durable{
-			write: func(value string) error { return errors.Join(lock.Pin("server", "tool", pinOf(value)), lock.Save()) },
+			write: func(value string) error { return errors.Join(lock.Pin("server", pin.Entry{Kind: pin.Tool, Name: "tool"}, pinOf(value)), lock.Save()) },
 			read: func() (string, error) {
 				again, err := pin.Load(path)
 				if err != nil {
 					return "", err
 				}
-				digest, _ := again.Pinned("server", "tool")
+				digest, _ := again.Pinned("server", pin.Entry{Kind: pin.Tool, Name: "tool"})
 				return valueOf(digest), nil
 			},
 		}
