@@ -40,7 +40,7 @@ type journalFile interface {
 	Seek(offset int64, whence int) (int64, error)
 }
 
-// OpenJournal opens a journal and verifies it. It creates a missing file with mode 0600; the
+// OpenJournal opens a journal and verifies it. The file gets the mode 0600, since arguments may be secret; the
 // directory must exist. An incomplete last line, which a crash leaves, is removed, and
 // [EventRecovered] is recorded. Open requests are recorded as withdrawn, and unfinished
 // executions as failed. Any other damage is [ErrBroken]. The file is locked until it is
@@ -51,7 +51,10 @@ func OpenJournal(path string, logger *slog.Logger) (*FileJournal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := lockAndOpen(file, logger)
+	var j *FileJournal
+	if err = file.Chmod(0o600); err == nil {
+		j, err = lockAndOpen(file, logger)
+	}
 	if err == nil {
 		err = sharedfile.SyncDir(filepath.Dir(path)) // so that a new file survives a crash
 	}

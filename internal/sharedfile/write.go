@@ -74,6 +74,19 @@ func WriteIn(dir *os.Root, name string, data []byte, perm fs.FileMode) error {
 	return syncDir(folder)
 }
 
+// Recreate removes the file at path, if there is one, and creates it for writing with the mode 0600. Programs that
+// have the old file open do not see the new content, and a symbolic link at path is removed, not followed. It is for
+// secrets that are written over time; use [Write] for content that is complete.
+func Recreate(path string) (*os.File, error) {
+	if old, err := os.Lstat(path); err == nil && old.IsDir() {
+		return nil, &os.PathError{Op: "create", Path: path, Err: syscall.EISDIR}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
 func writeTemporary(dir *os.Root, name string, data []byte, perm fs.FileMode) error {
 	initial := perm
 	if perm == 0 {

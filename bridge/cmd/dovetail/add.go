@@ -24,7 +24,8 @@ import (
 var addCommand = &command{
 	name: "add", args: "[FLAGS] NAME URL, or add [FLAGS] NAME -- COMMAND [ARG…]", short: "add a server to the configuration files of clients",
 	long: `Adds to each client that has a file, or to the clients of -client. No other byte of a file changes:
-comments, order and white space stay. The content before is kept in FILE.bak.`,
+comments, order and white space stay. The content before is kept in FILE.bak. Both get the mode 0600, and in a
+project the mode of the file. Symbolic links of this user are followed, within the project for -project.`,
 	run: runAdd,
 }
 
@@ -139,7 +140,7 @@ func (c *fileSelection) files() (*clients.System, []*clientFile, error) {
 // maxSettings is the length of the longest file of a client, in bytes.
 const maxSettings = 8 << 20
 
-func runAdd(_ context.Context, env *environment, sub *command, line []string) error {
+func runAdd(ctx context.Context, env *environment, sub *command, line []string) error {
 	var c fileSelection
 	var server clients.Server
 	var headers headers
@@ -170,6 +171,11 @@ func runAdd(_ context.Context, env *environment, sub *command, line []string) er
 	if args[0] == "" || len(args[0]) > 100 {
 		return misuse("expected a name of 1 to 100 bytes")
 	}
+	lock, err := lockChanges(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	sys, files, err := c.files()
 	if err == nil && len(files) == 0 {
 		err = misuse("no client has a configuration file here: expected -client")
@@ -187,7 +193,7 @@ func runAdd(_ context.Context, env *environment, sub *command, line []string) er
 	})
 }
 
-func runRemove(_ context.Context, env *environment, sub *command, line []string) error {
+func runRemove(ctx context.Context, env *environment, sub *command, line []string) error {
 	var c fileSelection
 	flags := newFlags(sub, env.stderr)
 	c.flags(flags.FlagSet, true)
@@ -198,6 +204,11 @@ func runRemove(_ context.Context, env *environment, sub *command, line []string)
 	if len(args) != 1 || command != nil {
 		return flags.usage()
 	}
+	lock, err := lockChanges(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	_, files, err := c.files()
 	if err != nil {
 		return err
@@ -229,7 +240,7 @@ func (c *fileSelection) change(env *environment, files []*clientFile, done strin
 			continue
 		}
 		if err == nil {
-			err = replaceFile(f.path, f.text, after)
+			err = c.replaceFile(f.path, f.text, after)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s: %w", f.client.Name, f.path, err))
@@ -240,44 +251,108 @@ func (c *fileSelection) change(env *environment, files []*clientFile, done strin
 	return errors.Join(errs...)
 }
 
-// replaceFile writes a file atomically, with its content before in FILE.bak. It follows links.
-func replaceFile(path string, before, after []byte) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
+// replaceFile writes a file atomically, with its content before in FILE.bak. The files of users get the mode 0600, since
+// they have headers and variables. The file of a project, which others may share, keeps its mode.
+func (c *fileSelection) replaceFile(path string, before, after []byte) error {
+	path, err := c.resolve(path)
+	if err != nil {
+		return err
 	}
 	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(path); err == nil {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		return sharedfile.Write(path, after, mode)
+	case err != nil:
+		return err
+	case c.project:
 		mode = info.Mode().Perm()
-		current, err := sharedfile.Read(path, maxSettings)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(current, before) {
-			return errors.New("another program has changed the file")
-		}
-		if err := writeAtomically(path+".bak", before, mode); err != nil {
-			return err
-		}
-	} else if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	}
+	current, err := sharedfile.Read(path, maxSettings)
+	if err != nil {
 		return err
 	}
-	return writeAtomically(path, after, mode)
+	if !bytes.Equal(current, before) {
+		return errors.New("another program has changed the file")
+	}
+	return errors.Join(sharedfile.Write(path+".bak", before, mode), sharedfile.Write(path, after, mode))
 }
 
-func writeAtomically(path string, text []byte, mode fs.FileMode) error {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
+// resolve returns the path of the file to write, which symbolic links may lead to. The error says that a link belongs
+// to another user, that it leads nowhere, or that it leads out of the project, whose files may come from a stranger.
+func (c *fileSelection) resolve(path string) (string, error) {
+	resolved, err := resolveLinks(path)
+	if err != nil || !c.project || c.file != "" {
+		return resolved, err
 	}
-	_, err = file.Write(text)
-	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
+	folder, err := os.Getwd()
 	if err == nil {
-		err = os.Rename(file.Name(), path)
+		folder, err = filepath.EvalSymlinks(folder)
 	}
 	if err != nil {
-		_ = os.Remove(file.Name())
+		return "", err
 	}
-	return err
+	if within, err := filepath.Rel(folder, resolved); err != nil || !filepath.IsLocal(within) {
+		return "", fmt.Errorf("a symbolic link leads out of the project, to %s", resolved)
+	}
+	return resolved, nil
+}
+
+// maxLinks is the largest number of symbolic links on the way to a file.
+const maxLinks = 40
+
+// resolveLinks resolves symbolic links as [filepath.EvalSymlinks] does. The last elements of the path need not exist.
+func resolveLinks(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	volume := filepath.VolumeName(path) + string(filepath.Separator)
+	rest := strings.Split(strings.TrimPrefix(path, volume), string(filepath.Separator))
+	at, after := volume, -1 // after is how many elements of rest come after those of the last link
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(at, rest[0])
+		info, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && after >= 0 && len(rest) > after:
+			return "", fmt.Errorf("a symbolic link leads to %s, which does not exist", next)
+		case errors.Is(err, fs.ErrNotExist):
+			return filepath.Join(append([]string{next}, rest[1:]...)...), nil
+		case err != nil:
+			return "", err
+		case info.Mode().Type() != fs.ModeSymlink:
+			at, rest = next, rest[1:]
+			continue
+		case !isTrusted(info):
+			return "", fmt.Errorf("the symbolic link %s belongs to another user", next)
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s: too many symbolic links", next)
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(target) {
+			volume = filepath.VolumeName(target) + string(filepath.Separator)
+			at, target = volume, strings.TrimPrefix(target, volume)
+		}
+		after = len(rest) - 1
+		rest = append(strings.Split(filepath.Clean(target), string(filepath.Separator)), rest[1:]...)
+	}
+	return at, nil
+}
+
+// lockChanges waits until no other process of this user changes files of clients: each reads a file before it writes it.
+func lockChanges(ctx context.Context) (*os.File, error) {
+	caches, err := folder(os.UserCacheDir())
+	if err != nil {
+		return nil, err
+	}
+	return sharedfile.OpenLocked(ctx, filepath.Join(caches, "add.lock"))
 }
 
 // difference returns the lines that differ between two texts, with one line around them.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/gen"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 var genCommand = &command{
@@ -61,7 +62,7 @@ func runGen(ctx context.Context, env *environment, sub *command, line []string) 
 		}
 		return nil
 	}
-	return writeAtomically(filepath.Clean(out), source, 0o644)
+	return sharedfile.Write(filepath.Clean(out), source, 0)
 }
 
 // generated returns the input of the generator.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 	"github.com/dovetail-go/dovetail/server/describe"
 )
 
@@ -185,7 +186,7 @@ func (o *packOptions) write(stdout io.Writer, bundle *describe.Bundle) error {
 	put := func(name string, text []byte) error {
 		path := filepath.Join(o.out, name)
 		fmt.Fprintf(stdout, "wrote %s, sha256 %s\n", path, digestOf(text))
-		return writeAtomically(path, text, 0o644)
+		return sharedfile.Write(path, text, 0)
 	}
 	if len(bundle.Programs) > 0 {
 		var b strings.Builder

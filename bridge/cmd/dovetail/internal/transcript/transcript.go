@@ -41,20 +41,22 @@ type line struct {
 // A Recorder writes the messages of one session to a file. Its methods may be called concurrently.
 type Recorder struct {
 	mu    sync.Mutex
-	file  *os.File
+	path  string
+	file  *os.File  // empty before the first message
 	began time.Time // of the first message; zero before it
 	size  int
 	err   error
 }
 
-// Create opens a file, or creates it with mode 0600. The first message replaces its content, so that a
-// session that fails to start keeps an older transcript. Each message is written immediately.
+// Create returns a recorder for a file. The error says that the file cannot be written. The first message replaces an
+// older file by a new one with the mode 0600, so that a session that fails to start keeps an older transcript. Each
+// message is written immediately.
 func Create(path string) (*Recorder, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &Recorder{file: file}, nil
+	return &Recorder{path: path, file: file}, nil
 }
 
 // Record adds a message. After an error, it does nothing; Close returns the error.
@@ -66,7 +68,7 @@ func (r *Recorder) Record(fromClient bool, message []byte) {
 	}
 	if r.began.IsZero() {
 		r.began = time.Now()
-		if r.err = r.file.Truncate(0); r.err == nil {
+		if r.err = r.replace(); r.err == nil {
 			r.write(header{format, version})
 		}
 	}
@@ -75,6 +77,18 @@ func (r *Recorder) Record(fromClient bool, message []byte) {
 		from = "client"
 	}
 	r.write(line{time.Since(r.began).Milliseconds(), from, message})
+}
+
+// replace replaces the file: messages have secrets, and others may have the old one open.
+func (r *Recorder) replace() error {
+	if err := r.file.Close(); err != nil {
+		return err
+	}
+	file, err := sharedfile.Recreate(r.path)
+	if err == nil {
+		r.file = file
+	}
+	return err
 }
 
 func (r *Recorder) write(value any) {
