@@ -126,6 +126,7 @@ func (g *Guard) Start(c *Command) (*Process, error) {
 		_ = p.CloseInput()
 		return nil, err
 	}
+	g.add(p)
 	return p, nil
 }
 

@@ -2,8 +2,10 @@ package process
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/procgroup"
@@ -13,6 +15,49 @@ import (
 // guard process.
 type Guard struct {
 	program string // the executable of this program; empty where there are no guard processes
+
+	mu      sync.Mutex
+	started map[*Process]struct{} // that run, and some that have ended
+}
+
+// Separate returns a guard that starts commands as g does. [Guard.Owns] tells its commands from those of g.
+func (g *Guard) Separate() *Guard { return &Guard{program: g.program} }
+
+// Owns reports whether only commands that g has started, and their descendants, accept TCP connections to an address
+// such as 127.0.0.1:8080. It is false for commands that have ended, and on systems other than Linux.
+func (g *Guard) Owns(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && procgroup.Owns(g.pids(), at)
+}
+
+// add records a started command.
+func (g *Guard) add(p *Process) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.removeEnded()
+	if g.started == nil {
+		g.started = make(map[*Process]struct{})
+	}
+	g.started[p] = struct{}{}
+}
+
+// pids returns the processes of running commands.
+func (g *Guard) pids() (pids []int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.removeEnded()
+	for p := range g.started {
+		pids = append(pids, p.cmd.Process.Pid)
+	}
+	return pids
+}
+
+func (g *Guard) removeEnded() {
+	for p := range g.started {
+		if !p.Running() {
+			delete(g.started, p)
+		}
+	}
 }
 
 // guardArgument is the first argument of a guard process.
@@ -30,7 +75,7 @@ func Main() *Guard {
 		}
 		os.Exit(procgroup.Supervise(options, os.Args[4:]))
 	}
-	return &Guard{procgroup.Self}
+	return &Guard{program: procgroup.Self}
 }
 
 // Wrap returns a command line that runs a program below a guard process. It is for code that

@@ -128,7 +128,11 @@ func TestRegisteredPort(t *testing.T) {
 	}))
 	defer web.Close()
 	_, port, _ := net.SplitHostPort(web.Listener.Addr().String())
-	u := newUser(t, nil)
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUser(t, &Options{Ports: []int{number}})
 	var at portURL
 	if err := json.Unmarshal([]byte(u.call("register_port", `{"port":`+port+`}`)), &at); err != nil {
 		t.Fatal(err)
@@ -159,6 +163,7 @@ func TestRegisteredPort(t *testing.T) {
 // be an address of IPv6.
 func TestPortsMakeRoom(t *testing.T) {
 	u := newUser(t, nil)
+	u.shell.ports.owns = func(string) bool { return true }
 	port := 10_000 // and up: systems choose higher ones, and could choose one of these again
 	listen := func(host string) (net.Listener, error) {
 		port++

@@ -28,7 +28,7 @@
 //	session_list       lists the open sessions
 //	session_close      ends one
 //	git_status         and git_diff, git_log and git_commit: the repository in the workspace
-//	register_port      waits until a server listens, and returns its URL
+//	register_port      waits until a server of a command listens, and returns its URL
 //	todo_read          and todo_write: a list of tasks
 //
 // # Sessions

@@ -53,7 +53,7 @@ func (*git) Descriptions() server.Descriptions {
 // Descriptions has the comments of ports's methods and of their arguments.
 func (*ports) Descriptions() server.Descriptions {
 	return server.Descriptions{
-		"RegisterPort":      "Returns a URL of an HTTP server that a command has started. It waits until the server listens.",
+		"RegisterPort":      "Returns a URL of an HTTP server that a command of this shell has started. It waits until the server listens. Other services of this machine are not forwarded.",
 		"RegisterPort.port": "port of the server on this machine",
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ const maxForwarded = 256
 // ports is the service with register_port.
 type ports struct {
 	template string // [Options].PortURL
+	allowed  []int  // [Options].Ports
+	owns     func(address string) bool
 	limit    int
 	logger   *slog.Logger
 
@@ -44,8 +47,8 @@ type portURL struct {
 	URL string `json:"url"`
 }
 
-// RegisterPort returns a URL of an HTTP server that a command has started. It waits until the
-// server listens.
+// RegisterPort returns a URL of an HTTP server that a command of this shell has started. It waits until the
+// server listens. Other services of this machine are not forwarded.
 func (p *ports) RegisterPort(ctx context.Context, in registerPortIn) (portURL, error) {
 	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -55,6 +58,9 @@ func (p *ports) RegisterPort(ctx context.Context, in registerPortIn) (portURL, e
 	}
 	if p.template != "" {
 		return portURL{publicURL(p.template, in.Port)}, nil
+	}
+	if !p.mayForward(in.Port, target) {
+		return portURL{}, fmt.Errorf("port %d belongs to a service that no command of this shell has started: start a server with run_background, at another port", in.Port)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +80,7 @@ func (p *ports) RegisterPort(ctx context.Context, in registerPortIn) (portURL, e
 	if err != nil {
 		return portURL{}, err
 	}
-	web := httptransport.NewServer(forward(target))
+	web := httptransport.NewServer(p.forward(in.Port, target))
 	web.Addr = listener.Addr().String()
 	if p.ports == nil {
 		p.ports = make(map[int]*http.Server)
@@ -86,6 +92,11 @@ func (p *ports) RegisterPort(ctx context.Context, in registerPortIn) (portURL, e
 		}
 	})
 	return portURL{"http://" + web.Addr + "/"}, nil
+}
+
+// mayForward reports whether a port is one that the operator has allowed, or that a command listens at.
+func (p *ports) mayForward(port int, address string) bool {
+	return slices.Contains(p.allowed, port) || p.owns(address)
 }
 
 // portVariable is the variable of [Options].PortURL.
@@ -120,9 +131,17 @@ func (p *ports) removeClosed() {
 // forward returns a reverse proxy to an address of this machine. It refuses foreign host
 // names, which protects against DNS rebinding. It forwards WebSockets and no other upgrade:
 // after one to HTTP/2, requests would pass that nothing here checks.
-func forward(address string) http.Handler {
+func (p *ports) forward(port int, address string) http.Handler {
 	target := &url.URL{Scheme: "http", Host: address}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if !p.mayForward(port, address) { // the command has ended, and another service may listen now
+			return nil, fmt.Errorf("no command listens at port %d", port)
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	// Without idle connections, each request checks who listens, and nothing is left to close.
+	transport := &http.Transport{DialContext: dial, DisableKeepAlives: true}
+	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: slog.NewLogLogger(p.logger.Handler(), slog.LevelInfo), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.SetXForwarded()
 		if !strings.EqualFold(r.Out.Header.Get("Upgrade"), "websocket") {

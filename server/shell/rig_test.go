@@ -4,7 +4,9 @@ package shell
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -23,9 +25,21 @@ var guard *process.Guard
 
 func TestMain(m *testing.M) {
 	guard = process.Main()
+	if address := os.Getenv(serveVariable); address != "" {
+		serveTest(address)
+	}
 	// Guard processes of a test with the race detector would wait a second each when they end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	leaktest.Main(m)
+}
+
+// serveVariable makes the test binary an HTTP server at the address that it has.
+const serveVariable = "SHELL_TEST_SERVE"
+
+func serveTest(address string) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "own") })
+	fmt.Fprintln(os.Stderr, http.ListenAndServe(address, handler))
+	os.Exit(1)
 }
 
 // A user is a client of a server with the tools of a shell and of its workspace.

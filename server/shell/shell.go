@@ -53,6 +53,10 @@ type Options struct {
 	// MaxOutput is the number of bytes that are kept of each output stream of run_command, and
 	// of the output of session_run. Default process.DefaultMaxOutput.
 	MaxOutput int
+	// Ports are the ports that register_port forwards whatever process listens there. It forwards another port only
+	// while a command of the shell listens there, and on systems other than Linux, which do not say which process
+	// listens, no other port.
+	Ports []int
 	// MaxPorts is the number of registered ports, without PortURL. Default [DefaultMaxPorts].
 	MaxPorts int
 	// Logger logs errors of registered ports. Default slog.Default().
@@ -62,7 +66,8 @@ type Options struct {
 // A Shell runs programs in the directory of a workspace. Create one with [New] and offer its
 // tools with [Shell.Tools]. All methods may be called concurrently.
 type Shell struct {
-	guard        *process.Guard
+	guard        *process.Guard // of commands
+	servers      *process.Guard // of StartServer
 	workspace    *workspace.Workspace
 	credentials  Credentials
 	maxOutput    int
@@ -103,13 +108,14 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 		}
 	}
 	s := &Shell{
-		guard: guard, workspace: w,
+		guard: guard.Separate(), servers: guard, workspace: w,
 		maxOutput: cmp.Or(o.MaxOutput, process.DefaultMaxOutput), maxProcesses: o.MaxProcesses,
 		running: make(chan struct{}, cmp.Or(o.MaxCommands, DefaultMaxCommands)),
-		jobs:    process.Jobs{Guard: guard, Max: o.MaxJobs},
-		ports:   ports{template: o.PortURL, limit: cmp.Or(o.MaxPorts, DefaultMaxPorts), logger: cmp.Or(o.Logger, slog.Default())},
+		ports:   ports{allowed: slices.Clone(o.Ports), template: o.PortURL, limit: cmp.Or(o.MaxPorts, DefaultMaxPorts), logger: cmp.Or(o.Logger, slog.Default())},
 		env:     slices.Clone(o.Env),
 	}
+	s.jobs = process.Jobs{Guard: s.guard, Max: o.MaxJobs}
+	s.ports.owns = s.guard.Owns
 	s.sessions = sessions{shell: s, limit: cmp.Or(o.MaxSessions, DefaultMaxSessions)}
 	s.closing, s.close = context.WithCancelCause(context.Background())
 	s.onceDone = sync.OnceValue(s.stop)
@@ -151,7 +157,7 @@ func (s *Shell) Setenv(name, value string) error {
 // the process.
 func (s *Shell) StartServer(ctx context.Context, c *process.Command, address string) (*process.Process, error) {
 	command := *c
-	return s.guard.StartServer(ctx, s.command(&command), address)
+	return s.servers.StartServer(ctx, s.command(&command), address)
 }
 
 // command sets the directory, the environment and the limit of a command.

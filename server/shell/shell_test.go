@@ -229,6 +229,7 @@ func TestClose(t *testing.T) {
 	group.Wait()
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
+	u.shell.ports.owns = func(string) bool { return true }
 	for tool, arguments := range map[string]string{
 		"run_command": `{"command":"true"}`, "run_background": `{"command":"true"}`, "session_open": `{"name":"b"}`, "git_commit": `{"message":"x"}`,
 		"register_port": `{"port":` + web.URL[strings.LastIndex(web.URL, ":")+1:] + `}`,
@@ -270,7 +271,7 @@ func TestForwardedRequestsAreBounded(t *testing.T) {
 		<-release
 	}))
 	defer behind.Close()
-	handler := forward(behind.Listener.Addr().String())
+	handler := forwardAny(behind.Listener.Addr().String())
 	request := func() int {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1:1/", nil)

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -57,6 +58,7 @@ func main() {
 	flag.StringVar(&o.pass, "pass", "", "variables that commands get beside PATH, HOME and their like, with `commas`")
 	flag.BoolVar(&o.raw, "raw", false, "read_file returns unchanged texts, without line numbers, unless a call says otherwise")
 	flag.StringVar(&o.portURL, "port-url", "", "the public `URL` of registered ports, such as https://{port}-host.example; by default they are forwarded on this machine")
+	flag.Func("ports", "`ports` that register_port forwards whatever listens there, with commas; others only if a command listens", o.addPorts)
 	flag.StringVar(&o.browser, "browser", "npx -y @playwright/mcp@"+playwrightVersion, "the `command` of the Playwright MCP server")
 	flag.StringVar(&o.chromium, "chromium", "chromium", "the browser's `program`")
 	flag.Func("sidecar", "a program that POST /sidecars/NAME starts: `NAME=URL COMMAND ARGUMENTS`", o.addSidecar)
@@ -81,7 +83,20 @@ type options struct {
 	browser, chromium        string
 	raw                      bool
 	portURL                  string
+	ports                    []int
 	sidecars                 map[string]control.Sidecar
+}
+
+// addPorts reads a list of ports.
+func (o *options) addPorts(text string) error {
+	for _, field := range strings.Split(text, ",") {
+		port, err := strconv.ParseUint(field, 10, 16)
+		if err != nil || port == 0 {
+			return fmt.Errorf("expected ports with commas, found %.20q", field)
+		}
+		o.ports = append(o.ports, int(port))
+	}
+	return nil
 }
 
 // addSidecar reads NAME=URL COMMAND ARGUMENTS….
