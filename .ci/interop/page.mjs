@@ -5,11 +5,12 @@ import * as connection from "./page-connection.mjs";
 import * as decide from "./page-decide.mjs";
 import * as exact from "./page-exact.mjs";
 import * as facts from "./page-facts.mjs";
+import * as hostile from "./page-hostile.mjs";
 import * as look from "./page-look.mjs";
 import * as settings from "./page-settings.mjs";
 
 const wanted = process.argv.slice(2);
-const scenarios = Object.entries({ ...exact, ...facts, ...decide, ...connection, ...settings, ...look })
+const scenarios = Object.entries({ ...exact, ...facts, ...decide, ...connection, ...settings, ...hostile, ...look })
   .filter(([name]) => wanted.length === 0 || wanted.some((part) => name.includes(part)));
 
 const PATIENCE = 180_000; // milliseconds for a scenario

@@ -60,7 +60,7 @@ func (dovetailGateway) pinned(ctx context.Context, upstream string, state *pinSt
 	for range 100 { // until the bridge has read the list
 		if pending := state.lock.Pending(); len(pending) > 0 {
 			for _, p := range pending {
-				if err := state.lock.Accept(p.Server, pin.Entry{Kind: pin.Tool, Name: p.Tool}); err != nil {
+				if err := state.lock.Accept(p.Server, p.Entry); err != nil {
 					return "", err
 				}
 			}
