@@ -77,6 +77,26 @@ func writeRequest() *approval.Request {
 	}
 }
 
+// TestTerminalShowsLongLaunches: a launch cannot be approved before all of it is shown.
+func TestTerminalShowsLongLaunches(t *testing.T) {
+	d := newConsole(t)
+	r := writeRequest()
+	r.Launch = "/bin/one (env A=" + strings.Repeat("a", 16<<10) + ", PYTHONPATH=/tmp/evil) sha256:beef"
+	code := r.Digest().String()[:4]
+	done := d.ask(t.Context(), r)
+	for _, complete := range []bool{false, true} {
+		screen := waittest.Receive(t, "the text on the screen", d.screen)
+		joined := strings.ReplaceAll(screen, "\n  | ", "")
+		if strings.Contains(screen, code) != complete || strings.Contains(joined, r.Launch) != complete || strings.Contains(screen, "  launch    40 of 257 lines\n") == complete {
+			t.Errorf("the screen should be complete: %t\n%s", complete, screen)
+		}
+		d.key(t, map[bool]string{false: "all\n", true: code + "\n"}[complete])
+	}
+	if got := waittest.Receive(t, "the decision", done); !got.answer.Approved || got.err != nil {
+		t.Errorf("the answer is %+v", got)
+	}
+}
+
 // TestTerminalIsNotForged: arguments cannot imitate another question, and cannot be approved
 // before all of them are shown.
 func TestTerminalIsNotForged(t *testing.T) {
