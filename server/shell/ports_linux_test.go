@@ -43,11 +43,11 @@ func TestForeignPort(t *testing.T) {
 	} {
 		for _, host := range []string{"127.0.0.1", "", "[::1]"} {
 			if host == "[::1]" {
-				if listener, err := net.Listen("tcp", "[::1]:0"); err != nil {
+				listener, err := net.Listen("tcp", "[::1]:0")
+				if err != nil {
 					continue // not every machine has IPv6
-				} else {
-					listener.Close()
 				}
+				listener.Close()
 			}
 			port := freePort(t)
 			script := strings.ReplaceAll(script, "$SELF", fmt.Sprintf("env %s=%s:%d %s", serveVariable, host, port, os.Args[0]))

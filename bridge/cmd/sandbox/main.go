@@ -89,7 +89,7 @@ type options struct {
 
 // addPorts reads a list of ports.
 func (o *options) addPorts(text string) error {
-	for _, field := range strings.Split(text, ",") {
+	for field := range strings.SplitSeq(text, ",") {
 		port, err := strconv.ParseUint(field, 10, 16)
 		if err != nil || port == 0 {
 			return fmt.Errorf("expected ports with commas, found %.20q", field)
