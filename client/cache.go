@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -115,15 +116,8 @@ func isAffected(change mcp.Change, key cacheKey) bool {
 		// The URI may name a parent or a part of the resource.
 		return key.method == mcp.MethodResourcesRead &&
 			(strings.HasPrefix(key.arguments, change.URI) || strings.HasPrefix(change.URI, key.arguments))
-	case change.Kind == mcp.KindTool:
-		return key.method == mcp.MethodToolsList
-	case change.Kind == mcp.KindPrompt:
-		return key.method == mcp.MethodPromptsList
-	case change.Kind == mcp.KindEvent:
-		return key.method == mcp.MethodEventsList
 	default:
-		return key.method == mcp.MethodResourcesList || key.method == mcp.MethodResourceTemplatesList ||
-			key.method == mcp.MethodSkillsList || key.method == mcp.MethodSkillsGet || key.method == mcp.MethodDirectoryRead
+		return era.IsStale(key.method, change.Kind)
 	}
 }
 

@@ -82,18 +82,10 @@ func notifyChange(ctx context.Context, peer jsonrpc.Peer, change mcp.Change, tag
 	if tag != nil {
 		params = mcp.Raw(`{"_meta":` + string(tag) + `}`)
 	}
-	switch {
-	case change.URI != "":
+	if change.URI != "" {
 		return peer.Notify(ctx, mcp.NotificationResourceUpdated, &mcp.ResourceParams{URI: change.URI, Meta: tag})
-	case change.Kind == mcp.KindTool:
-		return peer.Notify(ctx, mcp.NotificationToolsListChanged, params)
-	case change.Kind == mcp.KindPrompt:
-		return peer.Notify(ctx, mcp.NotificationPromptsListChanged, params)
-	case change.Kind == mcp.KindEvent:
-		return peer.Notify(ctx, mcp.NotificationEventsListChanged, params)
-	default:
-		return peer.Notify(ctx, mcp.NotificationResourcesListChanged, params)
 	}
+	return peer.Notify(ctx, listNotifications[notified(change.Kind)], params)
 }
 
 // accepted returns the part of a filter that a server with these capabilities supports.

@@ -474,19 +474,15 @@ func (h clientHandler) HandleNotification(from jsonrpc.Peer, notification *jsonr
 		h.client.handleTask(notification)
 	case mcp.NotificationCancelled:
 		h.client.handleCancelled(notification)
-	case mcp.NotificationToolsListChanged:
-		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindTool})
-	case mcp.NotificationPromptsListChanged:
-		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindPrompt})
-	case mcp.NotificationEventsListChanged:
-		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindEvent})
 	case mcp.NotificationEventActive, mcp.NotificationEvent, mcp.NotificationEventError, mcp.NotificationEventHeartbeat, mcp.NotificationEventTerminated:
 		h.client.handleEvent(notification)
-	case mcp.NotificationResourcesListChanged:
-		h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource})
 	case mcp.NotificationResourceUpdated:
 		if uri, err := uriOf(notification); err == nil {
 			h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource, URI: uri})
+		}
+	default:
+		if kind, ok := changedList(notification.Method); ok {
+			h.client.config.Answerer.Changed(mcp.Change{Kind: kind})
 		}
 	}
 }

@@ -55,6 +55,9 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 	if caller == nil {
 		return b.notOpened(req)
 	}
+	if !methods[req.Method].in(caller.Version) {
+		return methodNotFound(req.Method)
+	}
 	switch req.Method {
 	case mcp.MethodSetLevel:
 		return b.setLevel(req, reply)
@@ -62,13 +65,7 @@ func (b *binding) handleLegacy(ctx context.Context, from jsonrpc.Peer, req *json
 		return b.subscribe(ctx, req, caller, reply)
 	case mcp.MethodResourcesUnsubscribe:
 		return b.unsubscribe(req, reply)
-	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen,
-		mcp.MethodEventsList, mcp.MethodEventsPoll, mcp.MethodEventsStream, mcp.MethodEventsSubscribe, mcp.MethodEventsUnsubscribe:
-		return methodNotFound(req.Method)
-	case mcp.MethodTasksGet, mcp.MethodTasksResult, mcp.MethodTasksCancel, mcp.MethodTasksUpdate:
-		if caller.Version != mcp.Version20251125 || req.Method == mcp.MethodTasksUpdate {
-			return methodNotFound(req.Method)
-		}
+	case mcp.MethodTasksGet, mcp.MethodTasksResult, mcp.MethodTasksCancel:
 		return b.handleLegacyTask(ctx, from, req, caller, reply)
 	}
 	return b.callLegacy(ctx, from, req, caller, reply)

@@ -182,7 +182,7 @@ func (*modernClient) exchange(ctx context.Context, c *Client, method string, par
 // IsTask reports whether the type of a result says that a call continues as a task. Only calls of tools
 // may. SEP-2663, "Supported Methods".
 func IsTask(method string, resultType json.RawMessage) bool {
-	return method == mcp.MethodToolsCall && isString(resultType, string(mcp.ResultTask))
+	return methods[method].task && isString(resultType, string(mcp.ResultTask))
 }
 
 // afterRounds returns the error of a later round: earlier rounds may have been executed,

@@ -22,6 +22,9 @@ func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *json
 	if err != nil {
 		return err
 	}
+	if !methods[req.Method].in(caller.Version) {
+		return methodNotFound(req.Method)
+	}
 	switch req.Method {
 	case mcp.MethodDiscover:
 		return b.server.discover(caller, reply)
@@ -29,9 +32,6 @@ func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *json
 		return b.listen(ctx, from, req, caller, reply)
 	case mcp.MethodEventsStream:
 		return b.stream(ctx, from, req, caller, reply)
-	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLevel,
-		mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
-		return methodNotFound(req.Method)
 	}
 	return b.callModern(ctx, from, req, caller, reply)
 }
@@ -53,7 +53,7 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if err != nil {
 		return ErrorFor(caller.Version, err)
 	}
-	if task, ok := result.(*mcp.Task); ok && req.Method == mcp.MethodToolsCall {
+	if task, ok := result.(*mcp.Task); ok && methods[req.Method].task {
 		return b.server.writeTask(task, caller.Version, reply)
 	}
 	return b.server.writeModern(req.Method, caller.Version, result, reply)
@@ -165,15 +165,6 @@ func unsupportedVersion(requested mcp.Version) error {
 		Message: "protocol version " + jsonscan.Quote(string(requested)) + " is not supported here",
 		Data:    data,
 	}
-}
-
-// MayAsk reports whether calls of a method may end in a question.
-func MayAsk(method string) bool {
-	switch method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
-		return true
-	}
-	return false
 }
 
 var errRounds = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the call asked more than %d times", MaxRounds)}

@@ -62,7 +62,7 @@ func (s *Server) write(method string, version mcp.Version, result mcp.Result, re
 		if err := checkObject(method, raw); err != nil {
 			return err
 		}
-		if isList(method) {
+		if methods[method].list {
 			reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, form)
 		} else {
 			reply.Buf, err = form(reply.Buf, raw)
@@ -202,22 +202,13 @@ func (e envelope) appendMembers(buf []byte) []byte {
 func (s *Server) envelopeFor(method string, d *Description) envelope {
 	info := s.serverInfo.of(d)
 	e := envelope{serverInfo: info.encoded}
-	switch {
-	case method == mcp.MethodDiscover, isList(method):
+	switch methods[method].hint {
+	case serverHint:
 		e.ttl, e.scope = info.ttl, info.scope
-	case method == mcp.MethodResourcesRead, method == mcp.MethodSkillsGet:
+	case privateHint:
 		e.ttl, e.scope = ttlNone, scopePrivate
 	}
 	return e
-}
-
-func isList(method string) bool {
-	switch method {
-	case mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList,
-		mcp.MethodSkillsList, mcp.MethodEventsList:
-		return true
-	}
-	return false
 }
 
 // serverInfoCache holds the parts of the last description that results carry, encoded.

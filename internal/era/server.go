@@ -167,11 +167,7 @@ func isForCaller(err error) bool {
 // Preempts reports whether a request must not wait for other calls, or is the handshake, which
 // must be complete before the next message is read.
 func (b *binding) Preempts(req *jsonrpc.Request) bool {
-	switch req.Method {
-	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLevel:
-		return declaredVersion(req) == nil
-	}
-	return false
+	return methods[req.Method].preempts && declaredVersion(req) == nil
 }
 
 // HandleNotification handles the notifications of a client: cancellations, and changes of the roots.

@@ -13,13 +13,11 @@ import (
 // A filter removes members from the results of one method that one version does not have. Most
 // old clients ignore such members; some refuse the result.
 type filter struct {
-	method  string
-	list    string   // the member that is a list of entries, if any
-	entries []string // members to remove from each entry
-	result  []string // members to remove from the result
-	content string   // the member that holds content, if kinds must be converted
-	kinds   []string // the kinds to convert into text
-	object  string   // a member that may only be an object
+	method
+	name   string   // of the method
+	entry  []string // members to remove from each entry
+	result []string // members to remove from the result
+	kinds  []string // the kinds of content to convert into text
 }
 
 const (
@@ -32,33 +30,19 @@ var onlyModern = []string{"resultType", "ttlMs", "cacheScope"}
 
 // filterFor returns the filter of a legacy version.
 func filterFor(version mcp.Version, method string) filter {
-	f := filter{method: method, result: onlyModern}
-	switch method {
-	case mcp.MethodToolsList:
-		f.list, f.object = "tools", memberOutputSchema
-	case mcp.MethodPromptsList:
-		f.list = "prompts"
-	case mcp.MethodResourcesList:
-		f.list = "resources"
-	case mcp.MethodResourceTemplatesList:
-		f.list = "resourceTemplates"
-	case mcp.MethodToolsCall:
-		f.content, f.object = "content", memberStructured
-	case mcp.MethodPromptsGet:
-		f.list, f.content = "messages", "content"
-	}
+	f := filter{method: methods[method], name: method, result: onlyModern}
 	if version < mcp.Version20251125 {
-		f.entries = append(f.entries, "icons", "execution")
+		f.entry = append(f.entry, "icons", "execution")
 	}
 	if version < mcp.Version20250618 {
-		f.entries = append(f.entries, "title", "_meta", memberOutputSchema)
+		f.entry = append(f.entry, "title", "_meta", memberOutputSchema)
 		f.result = append(f.result, memberStructured)
 		f.kinds = append(f.kinds, "resource_link")
 	}
 	if version < mcp.Version20250326 {
 		f.kinds = append(f.kinds, "audio")
 		if method == mcp.MethodToolsList {
-			f.entries = append(f.entries, "annotations")
+			f.entry = append(f.entry, "annotations")
 		}
 	}
 	return f
@@ -78,12 +62,12 @@ func (f filter) append(dst, body []byte) ([]byte, error) {
 	if err != nil {
 		return dst, f.failed(err)
 	}
-	if f.list != "" {
-		entries, err := rewriteEach(result.Get(f.list), f.entry)
+	if f.entries != "" {
+		entries, err := rewriteEach(result.Get(f.entries), f.rewriteEntry)
 		if err != nil {
 			return dst, f.failed(err)
 		}
-		edits = append(edits, edit(f.list, entries)...)
+		edits = append(edits, edit(f.entries, entries)...)
 	} else {
 		more, err := f.contentEdits(&result)
 		if err != nil {
@@ -114,14 +98,14 @@ func removeServer(edits []jsonscan.Edit, meta json.RawMessage) ([]jsonscan.Edit,
 	return append(edits, rest), err
 }
 
-func (f *filter) failed(err error) error { return fmt.Errorf("the result of %s: %w", f.method, err) }
+func (f *filter) failed(err error) error { return fmt.Errorf("the result of %s: %w", f.name, err) }
 
-func (f *filter) entry(element []byte) ([]byte, error) {
+func (f *filter) rewriteEntry(element []byte) ([]byte, error) {
 	object, err := jsonscan.ReadObject(element)
 	if err != nil {
 		return nil, err
 	}
-	edits := remove(&object, f.entries)
+	edits := remove(&object, f.entry)
 	more, err := f.contentEdits(&object)
 	if err != nil {
 		return nil, err
@@ -260,12 +244,6 @@ func capabilitiesFor(version mcp.Version, has mcp.ServerCapabilities) mcp.Server
 	return has
 }
 
-// isModernExtension reports whether an extension needs version 2026-07-28. Tasks of 2025-11-25 are not the tasks of the
-// extension.
-func isModernExtension(name string) bool {
-	return name == mcp.ExtensionTasks || name == mcp.ExtensionSkills || name == mcp.ExtensionEvents
-}
-
 // extensionsFor returns the extensions that exist in a version.
 func extensionsFor(version mcp.Version, declared map[string]json.RawMessage) map[string]json.RawMessage {
 	if version.Modern() {
@@ -273,7 +251,7 @@ func extensionsFor(version mcp.Version, declared map[string]json.RawMessage) map
 	}
 	var kept map[string]json.RawMessage
 	for name, settings := range declared {
-		if isModernExtension(name) {
+		if version < extensions[name] {
 			continue
 		}
 		if kept == nil {

@@ -98,10 +98,16 @@ func (e *Endpoint) Begin(principal, method string) error {
 func (e *Endpoint) End(principal, method string) { e.of(method).Release(principal) }
 
 func (e *Endpoint) of(method string) *Quota {
-	if method == mcp.MethodSubscriptionsListen || method == mcp.MethodEventsStream {
+	if IsSubscription(method) {
 		return e.listens
 	}
 	return e.calls
+}
+
+// IsSubscription reports whether a call of a method lasts until the client or the server ends it, and has notifications
+// before its result.
+func IsSubscription(method string) bool {
+	return method == mcp.MethodSubscriptionsListen || method == mcp.MethodEventsStream
 }
 
 // Client returns the limiter for the connection of a principal. It implements

@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/paramheader"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -32,7 +33,7 @@ func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts wire.A
 			return
 		}
 	}
-	isStream := req.Method == mcp.MethodSubscriptionsListen || req.Method == mcp.MethodEventsStream
+	isStream := quota.IsSubscription(req.Method)
 	if isStream && !accepts.Events {
 		wire.RefuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
 		return
