@@ -30,7 +30,7 @@ const memoryTimeout = 5 * time.Second
 // state, which is lost when the process ends. Its methods may be called concurrently. No method waits, except Watch,
 // Follow and Pull, which wait until their context ends, and Request, which waits up to 5 seconds for a reply.
 //
-// Expired data is deleted when the store is used next. A reader of Watch that is late by more than 10,000 deleted keys
+// Expired data is deleted when the store is used next. A watcher that is late by more than 10,000 deleted keys
 // gets an error.
 type Memory struct {
 	limits   Limits

@@ -15,11 +15,11 @@ import (
 // valueOverhead is the size of the bookkeeping of a value in bytes.
 const valueOverhead = 160
 
-// maxDeleted is by how many deleted keys a reader of Watch may be late.
+// maxDeleted is by how many deleted keys a watcher may be late.
 const maxDeleted = 10_000
 
-// errSlowReader ends a Watch.
-var errSlowReader = errors.New("store: the reader of the changes is too slow")
+// errSlowWatcher ends a Watch.
+var errSlowWatcher = errors.New("store: the watcher is too slow")
 
 // memoryKV contains the values of a [Memory], whose lock guards it.
 type memoryKV struct {
@@ -39,7 +39,7 @@ type memoryItem struct {
 
 // A watcher is one Watch.
 type watcher struct {
-	changed map[string]uint64 // revisions of the changes to yield, by key; nil if the reader is too slow
+	changed map[string]uint64 // revisions of the changes to yield, by key; nil if the watcher is too slow
 	wake    chan struct{}     // has a value if there may be changes
 }
 
@@ -251,7 +251,7 @@ func (m *Memory) changes(w *watcher) ([]Item, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w.changed == nil {
-		return nil, errSlowReader
+		return nil, errSlowWatcher
 	}
 	now := m.now()
 	items := make([]Item, 0, len(w.changed))

@@ -172,7 +172,7 @@ func TestMemoryLongTimes(t *testing.T) {
 	})
 }
 
-// A Watch whose reader is late by too many deleted keys ends. Others are not affected.
+// A watcher that is late by too many deleted keys ends. Others are not affected.
 func TestMemoryWatchSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, nil)
@@ -200,7 +200,7 @@ func TestMemoryWatchSlowly(t *testing.T) {
 				}
 			}
 		}
-		if failed != errSlowReader || count != 1 {
+		if failed != errSlowWatcher || count != 1 {
 			t.Errorf("Watch has yielded %d values, then %v", count, failed)
 		}
 		if len(m.kv.watchers) > 0 {

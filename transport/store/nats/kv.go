@@ -21,7 +21,7 @@ const (
 	deletionAge = time.Hour
 	// heartbeat is the period in which the server says that it serves a consumer.
 	heartbeat = 2 * time.Second
-	// consumerAge is how long the server keeps a consumer without a reader.
+	// consumerAge is how long the server keeps the consumer of a watcher that has ended.
 	consumerAge = time.Minute
 	// valueSuffix ends the subject of each key.
 	valueSuffix = ".value"

@@ -15,7 +15,7 @@ const (
 	// retryPause is the time between two attempts to read or to connect while the server cannot be
 	// reached.
 	retryPause = 200 * time.Millisecond
-	// maxChanged is how many changed keys wait for a reader of Watch. With more, it reads all
+	// maxChanged is how many changed keys wait for a watcher. With more, it reads all
 	// keys again.
 	maxChanged = 10_000
 )

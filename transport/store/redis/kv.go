@@ -52,9 +52,9 @@ const (
 	scanCount = 1000
 	// readChunk is how many values or entries one command reads.
 	readChunk = 32
-	// maxChanges is how many changed keys wait for a reader of Watch. With more, it reads all
+	// maxChanged is how many changed keys wait for a watcher. With more, it reads all
 	// keys again.
-	maxChanges = 10_000
+	maxChanged = 10_000
 )
 
 // Get implements [store.KV].
@@ -160,7 +160,7 @@ func parseValue(fields []any) (value, error) {
 // and expired, while the server could not be reached.
 func (s *Store) Watch(ctx context.Context, prefix string) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
-		w := &watch{store: s, prefix: prefix, wake: make(chan struct{}, 1), known: map[string]value{}, all: true}
+		w := &watcher{store: s, prefix: prefix, wake: make(chan struct{}, 1), known: map[string]value{}, all: true}
 		channel := s.key("changes", prefix)
 		err := store.CheckName(prefix)
 		if err == nil {
@@ -201,8 +201,8 @@ func (s *Store) retry(ctx context.Context, event <-chan struct{}, delay time.Dur
 	return s.wait(ctx, event, delay)
 }
 
-// A watch is one call of Watch.
-type watch struct {
+// A watcher is one call of Watch.
+type watcher struct {
 	store  *Store
 	prefix string
 	wake   chan struct{}
@@ -214,13 +214,13 @@ type watch struct {
 	changed map[string]bool // keys, with whether they were deleted
 }
 
-func (w *watch) message(payload string) {
+func (w *watcher) message(payload string) {
 	if payload == "" {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.changed) >= maxChanges {
+	if len(w.changed) >= maxChanged {
 		w.all, w.changed = true, nil
 	}
 	if !w.all {
@@ -232,7 +232,7 @@ func (w *watch) message(payload string) {
 	signal(w.wake)
 }
 
-func (w *watch) interrupted(time.Time) {
+func (w *watcher) interrupted(time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all, w.changed = true, nil
@@ -240,7 +240,7 @@ func (w *watch) interrupted(time.Time) {
 }
 
 // read yields what has changed. It reports whether the caller wants more.
-func (w *watch) read(ctx context.Context, yield func(store.Item, error) bool) (proceed bool, err error) {
+func (w *watcher) read(ctx context.Context, yield func(store.Item, error) bool) (proceed bool, err error) {
 	w.mu.Lock()
 	all, changed := w.all, w.changed
 	w.all, w.changed = false, nil
@@ -268,7 +268,7 @@ func (w *watch) read(ctx context.Context, yield func(store.Item, error) bool) (p
 }
 
 // scan returns all keys below the prefix, and the keys that were deleted after they were yielded.
-func (w *watch) scan(ctx context.Context) (keys map[string]bool, err error) {
+func (w *watcher) scan(ctx context.Context) (keys map[string]bool, err error) {
 	s := w.store
 	keys = map[string]bool{w.prefix: false}
 	if w.known[w.prefix].revision > 0 {
@@ -302,7 +302,7 @@ func (w *watch) scan(ctx context.Context) (keys map[string]bool, err error) {
 }
 
 // prune removes known values that have expired.
-func (w *watch) prune(ctx context.Context) error {
+func (w *watcher) prune(ctx context.Context) error {
 	return w.store.do(ctx, func(ctx context.Context, c *redis.Client) error {
 		now, err := c.Time(ctx).Result()
 		if err != nil {
@@ -315,7 +315,7 @@ func (w *watch) prune(ctx context.Context) error {
 }
 
 // load returns the items of keys that have changed.
-func (w *watch) load(ctx context.Context, keys []string, deleted map[string]bool) (items []store.Item, err error) {
+func (w *watcher) load(ctx context.Context, keys []string, deleted map[string]bool) (items []store.Item, err error) {
 	s := w.store
 	values := make([]*redis.SliceCmd, len(keys))
 	var counter *redis.StringCmd
@@ -355,7 +355,7 @@ func (w *watch) load(ctx context.Context, keys []string, deleted map[string]bool
 			return nil, err
 		}
 	}
-	if len(w.known) > 2*w.pruned+maxChanges {
+	if len(w.known) > 2*w.pruned+maxChanged {
 		if err := w.prune(ctx); err != nil {
 			return nil, err
 		}
