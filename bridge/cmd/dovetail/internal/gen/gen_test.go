@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
@@ -205,4 +206,97 @@ func FuzzGenerate(f *testing.F) {
 			t.Errorf("imports are %q:\n%s", imports, source)
 		}
 	})
+}
+
+// A server that gives everything a long name, and nests it, cannot make the package long.
+func TestLongNamesAreBounded(t *testing.T) {
+	long := strings.Repeat("n", 20_000)
+	nested := json.RawMessage(`{"type":"object","properties":{"` + long + `":{"type":"string","enum":["` + long + `a","` + long + `b"]}}}`)
+	for range 4 {
+		nested = json.RawMessage(`{"type":"object","properties":{"` + long + `":` + string(nested) + `,"` + long + `2":{"type":"array","items":{"type":"object","properties":{"x":{}}}}}}`)
+	}
+	s := &Server{Name: long, Version: "1"}
+	for i := range 4 {
+		name := long + strconv.Itoa(i)
+		s.Tools = append(s.Tools, mcp.Tool{Name: name, InputSchema: nested, OutputSchema: nested})
+		s.Prompts = append(s.Prompts, mcp.Prompt{Name: name, Arguments: []mcp.PromptArgument{{Name: name}, {Name: name + "2"}}})
+	}
+	source, err := Generate("mcpclient", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identifiers(t, source, func(name string) {
+		if len(name) > maxIdentifier+len("Args99") {
+			t.Errorf("an identifier has %d characters: %.100s", len(name), name)
+		}
+	})
+	// Names are in tags, calls and values, which cannot be shorter.
+	if most := 4 * 2 * (2*5 + 4) * 2 * len(long); len(source) > most {
+		t.Errorf("the package has %d bytes, want at most %d", len(source), most)
+	}
+}
+
+// identifiers calls visit for each identifier of a package whose declarations have unique names.
+func identifiers(t *testing.T, source []byte, visit func(name string)) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "client.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := make(map[string]bool)
+	declare := func(name string) {
+		if visit(strings.TrimPrefix(name, "Client.")); declared[name] {
+			t.Errorf("%.100s is declared twice", name)
+		}
+		declared[name] = true
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv != nil {
+				declare("Client." + d.Name.Name)
+			} else {
+				declare(d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					declare(spec.Name.Name)
+				case *ast.ValueSpec:
+					declare(spec.Names[0].Name)
+				}
+			}
+		}
+	}
+}
+
+// A package that would be too long is an error before it is complete.
+func TestPackageIsBounded(t *testing.T) {
+	var properties []string
+	for i := range 2000 {
+		properties = append(properties, `"p`+strconv.Itoa(i)+`":{"description":"`+strings.Repeat("d", 1000)+`"}`)
+	}
+	s := &Server{}
+	for i := range 50 {
+		s.Tools = append(s.Tools, mcp.Tool{Name: "t" + strconv.Itoa(i), InputSchema: json.RawMessage(`{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`)})
+	}
+	if source, err := Generate("mcpclient", s); err != errTooLong {
+		t.Errorf("the package has %d bytes, error %v", len(source), err)
+	}
+}
+
+// Many equal names get numbers in little time.
+func TestEqualNames(t *testing.T) {
+	s := &Server{}
+	for range 2000 {
+		s.Prompts = append(s.Prompts, mcp.Prompt{Name: "p"})
+	}
+	source, err := Generate("mcpclient", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(source), "func (c *Client) PPrompt2000(") {
+		t.Error("the last prompt has another name")
+	}
 }

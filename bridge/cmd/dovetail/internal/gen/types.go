@@ -34,6 +34,11 @@ func newScope(prefix string, root property) *scope {
 	return s
 }
 
+// nameOf returns the name of the type of a definition.
+func (s *scope) nameOf(ref string) string {
+	return bounded(s.prefix + exported(ref[strings.LastIndex(ref, "/")+1:]))
+}
+
 // object returns the type of arguments, which is always a struct or a map.
 func (g *generator) object(name, doc string, text json.RawMessage) string {
 	p, _ := read(text)
@@ -80,11 +85,11 @@ func (g *generator) typeOf(s *scope, name string, text json.RawMessage, depth in
 	case "boolean":
 		made = "bool"
 	case "array":
-		return "[]" + g.typeOf(s, name+"Item", p.Items, depth+1)
+		return "[]" + g.typeOf(s, bounded(name+"Item"), p.Items, depth+1)
 	case "object":
 		var isStruct bool
 		if made, isStruct = g.structOf(s, name, "is an object", p, depth); !isStruct {
-			return "map[string]" + g.typeOf(s, name+"Value", p.AdditionalProperties, depth+1)
+			return "map[string]" + g.typeOf(s, bounded(name+"Value"), p.AdditionalProperties, depth+1)
 		}
 	}
 	if nullable && made != "any" {
@@ -105,10 +110,10 @@ func (g *generator) reference(s *scope, ref string, depth int) string {
 	p, ok := read(text)
 	if kind, nullable := p.kind(); !ok || kind != "object" || nullable || !hasFields(p) {
 		s.types[ref] = "any" // a type that refers to itself is any
-		s.types[ref] = g.typeOf(s, s.prefix+exported(ref[strings.LastIndex(ref, "/")+1:]), text, depth+1)
+		s.types[ref] = g.typeOf(s, s.nameOf(ref), text, depth+1)
 		return s.types[ref]
 	}
-	name := unique(g.used, s.prefix+exported(ref[strings.LastIndex(ref, "/")+1:]))
+	name := g.used.add(s.nameOf(ref))
 	s.types[ref] = "*" + name // a pointer, since a type may contain itself
 	if !g.structNamed(s, name, "is an object", p, depth+1) {
 		s.types[ref] = "map[string]any"
@@ -118,7 +123,7 @@ func (g *generator) reference(s *scope, ref string, depth int) string {
 
 // stringType returns string, or a type with constants for the values of enum.
 func (g *generator) stringType(name string, p property) string {
-	if len(p.Enum) == 0 || len(p.Enum) > 200 || g.types >= maxTypes {
+	if len(p.Enum) == 0 || len(p.Enum) > 200 || g.types >= maxTypes || g.err != nil {
 		return "string"
 	}
 	var values []string
@@ -132,13 +137,14 @@ func (g *generator) stringType(name string, p property) string {
 		}
 	}
 	g.types++
-	name = unique(g.used, name)
+	name = g.used.add(name)
 	fmt.Fprintf(&g.out, "// %s is one of a list of texts.\ntype %s string\n\n// The values of %s.\nconst (\n", name, name, name)
 	for _, value := range values {
-		constant := unique(g.used, name+exported(value))
+		constant := g.used.add(bounded(name + exported(value)))
 		fmt.Fprintf(&g.out, "\t%s %s = %s\n", constant, name, strconv.Quote(value))
 	}
 	fmt.Fprint(&g.out, ")\n\n")
+	g.declared()
 	return name
 }
 
@@ -150,10 +156,10 @@ func hasFields(p property) bool {
 // struct cannot have them. An object without any members is an empty struct at the root.
 func (g *generator) structOf(s *scope, name, doc string, p property, depth int) (made string, ok bool) {
 	isEmpty := depth == 0 && !hasFields(p) && (string(p.AdditionalProperties) == "false" || string(p.Type) == `"object"` && len(p.AdditionalProperties) == 0)
-	if !isEmpty && !hasFields(p) || g.types >= maxTypes {
+	if !isEmpty && !hasFields(p) || g.types >= maxTypes || g.err != nil {
 		return "", false
 	}
-	name = unique(g.used, name)
+	name = g.used.add(name)
 	if !g.structNamed(s, name, doc, p, depth) {
 		delete(g.used, name)
 		return "", false
@@ -170,10 +176,10 @@ func (g *generator) structNamed(s *scope, name, doc string, p property, depth in
 	}
 	g.types++
 	var fields strings.Builder
-	names := make(map[string]bool)
+	fieldNames := make(names)
 	for _, m := range members {
-		field := unique(names, exported(m.name))
-		made := g.typeOf(s, name+field, m.value, depth+1)
+		field := fieldNames.add(exported(m.name))
+		made := g.typeOf(s, bounded(name+field), m.value, depth+1)
 		option := ""
 		if !slices.Contains(p.Required, m.name) {
 			option = ",omitempty"
@@ -187,6 +193,7 @@ func (g *generator) structNamed(s *scope, name, doc string, p property, depth in
 		fmt.Fprintf(&fields, "\t%s %s `json:%s`\n", field, made, strconv.Quote(m.name+option))
 	}
 	fmt.Fprintf(&g.out, "// %s %s.\ntype %s struct {\n%s}\n\n", name, doc, name, fields.String())
+	g.declared()
 	return true
 }
 
