@@ -181,6 +181,9 @@ func (e *evaluation) entry(of Entry) *evaluated {
 // entryOf identifies an entry of a catalog.
 func entryOf(e *server.Entry) Entry { return Entry{kindOf(e.Kind), e.Name} }
 
+// maxLogged is how many entries of one catalog are logged, each on a line.
+const maxLogged = 20
+
 func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evaluation {
 	e := &evaluation{offered: offered, pinned: p.pins.current.Load(), entries: make(map[Entry]*evaluated), files: make(map[string]string)}
 	for _, kind := range listedKinds() {
@@ -191,11 +194,20 @@ func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evalua
 	if p.options.TrustNew {
 		p.trustNew(e)
 	}
-	for of, t := range e.entries {
-		p.decide(e, of, t, before.entry(of))
+	differ := 0
+	for _, of := range slices.SortedFunc(maps.Keys(e.entries), compareEntries) {
+		t := e.entries[of]
+		if p.decide(e, of, t, before.entry(of)) {
+			if differ++; differ <= maxLogged {
+				p.log(t.pending, !t.isListed)
+			}
+		}
 		if !t.isListed {
 			t.refusing = refusing(offered.Lookup(mcpKind(of.Kind), of.Name), t.pending)
 		}
+	}
+	if differ > maxLogged {
+		p.options.Logger.Warn("more entries are not as they were accepted", "server", p.pins.alias, "entries", differ-maxLogged)
 	}
 	listed := offered.Map(func(entry *server.Entry) *server.Entry {
 		t := e.entries[entryOf(entry)]
@@ -265,12 +277,12 @@ func (p *Provider) trust(seen digests, before *digests) *digests {
 	return pinned
 }
 
-// decide compares an entry with its pin.
-func (p *Provider) decide(e *evaluation, of Entry, t, before *evaluated) {
+// decide compares an entry with its pin. It reports whether the entry differs, and did not differ in this way before.
+func (p *Provider) decide(e *evaluation, of Entry, t, before *evaluated) (differs bool) {
 	pinned, isPinned := (*e.pinned)[of]
 	if t.err == nil && isPinned && pinned == t.digest {
 		t.accepted, t.isListed = t.definition, true
-		return
+		return false
 	}
 	if before != nil {
 		t.accepted = before.accepted
@@ -280,9 +292,7 @@ func (p *Provider) decide(e *evaluation, of Entry, t, before *evaluated) {
 		Before: t.accepted, After: t.definition, Err: t.err,
 	}
 	t.isListed = t.pending.Reason == Changed && p.options.OfferChanged
-	if before == nil || before.pending == nil || before.digest != t.digest || before.pending.Reason != t.pending.Reason {
-		p.log(t.pending, !t.isListed)
-	}
+	return before == nil || before.pending == nil || before.digest != t.digest || before.pending.Reason != t.pending.Reason
 }
 
 // reasonOf returns why an entry is pending.
