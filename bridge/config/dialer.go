@@ -114,7 +114,7 @@ func (r *Resolved) command(o *DialOptions) transport.Dialer {
 		path, args = o.Wrap(path, args...)
 	}
 	return &redactingDialer{r, stdio.Command(path, args, &stdio.CommandOptions{
-		Env: env, InheritEnv: r.Options.InheritEnv, Dir: cmp.Or(r.Dir.Reveal(), o.Dir), Name: r.Alias, Stderr: o.Stderr, Secrets: secrets, MaxLine: int(o.MaxMessage), Conn: o.Conn,
+		Env: env, InheritEnv: r.Options.InheritEnv, Dir: cmp.Or(r.Dir.Reveal(), o.Dir), Name: r.Alias, Stderr: o.Stderr, Secrets: secrets, MaxLine: int(o.MaxMessage), Conn: o.Conn, Logger: o.Logger,
 	})}
 }
 
