@@ -25,14 +25,17 @@ import (
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
-func main() {
+func main() { os.Exit(int(runProcess())) }
+
+// runProcess runs the command line of the process.
+func runProcess() exitStatus {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		printError(peertext.Screen(os.Stderr), err)
 	}
-	os.Exit(int(statusOf(err)))
+	return statusOf(err)
 }
 
 // An exitStatus is an exit status. As an error it ends the program without a message.

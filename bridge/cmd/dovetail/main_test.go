@@ -33,9 +33,16 @@ func TestMain(m *testing.M) {
 		serveHostile(path)
 		return
 	}
-	if os.Getenv(asProgram) != "" {
-		main()
+	if name := os.Getenv(hostileLists); name != "" {
+		hostileServers[name].serve(os.Stdin, os.Stdout)
 		return
+	}
+	if os.Getenv(asProgram) != "" {
+		status := runProcess()
+		if path := os.Getenv(peakFile); path != "" {
+			writePeak(path)
+		}
+		os.Exit(int(status))
 	}
 	var err error
 	switch os.Getenv(asServer) {

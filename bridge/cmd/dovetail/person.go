@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ func (c *invocation) options(changes chan<- []byte, p *person, stderr io.Writer)
 	opts := &client.Options{
 		Info: mcp.Implementation{Name: "dovetail", Version: version()},
 		Era:  c.era, ConnectTimeout: c.timeout,
+		Logger: warnings(stderr),
 		Elicit: p.elicit, ElicitURLs: true,
 		OnChange: func(_ context.Context, change mcp.Change) {
 			line, err := json.Marshal(changeLine(change))
@@ -46,6 +48,11 @@ func (c *invocation) options(changes chan<- []byte, p *person, stderr io.Writer)
 		opts.ProbeTimeout = c.timeout
 	}
 	return opts
+}
+
+// warnings returns a logger of warnings and errors.
+func warnings(stderr io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 func changeLine(change mcp.Change) map[string]string {

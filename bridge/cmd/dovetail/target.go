@@ -185,7 +185,7 @@ func (t *target) dialer(ctx context.Context, c *invocation, stderr io.Writer) (t
 	if t.resolved.Type == config.Stdio && len(t.headers) > 0 {
 		return nil, misuse("-header is for servers at a URL")
 	}
-	opts := &config.DialOptions{Header: t.headers.set, Conn: jsonrpc.Options{Trace: c.traces(stderr)}}
+	opts := &config.DialOptions{Header: t.headers.set, Logger: warnings(stderr), Conn: jsonrpc.Options{Trace: c.traces(stderr)}}
 	if c.verbose {
 		opts.Stderr = stderr
 	}

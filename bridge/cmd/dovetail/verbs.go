@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -237,9 +238,6 @@ func events(ctx context.Context, i *inspection, args []string) error {
 	return nil
 }
 
-// maxPages bounds the number of pages.
-const maxPages = 64
-
 // list prints a list with all pages merged into the first.
 func list(method, member string) func(context.Context, *inspection, []string) error {
 	return func(ctx context.Context, i *inspection, _ []string) error {
@@ -254,15 +252,22 @@ func list(method, member string) func(context.Context, *inspection, []string) er
 	}
 }
 
+// mergedPages returns the first page of a list with the entries of all pages. It has the limits of a session for
+// lists, but leaves out no entry.
 func mergedPages(ctx context.Context, i *inspection, method, member string) (map[string]json.RawMessage, error) {
 	var merged map[string]json.RawMessage
 	entries := []json.RawMessage{}
+	limits := client.Limits{}.WithDefaults()
 	params := json.RawMessage("{}")
 	seen := make(map[string]bool)
-	for range maxPages {
+	size := 0
+	for pages := 1; ; pages++ {
 		result, err := i.session.Call(ctx, method, params, nil)
 		if err != nil {
 			return nil, err
+		}
+		if size += len(result); size > limits.ListBytes { // before the page is decoded
+			return nil, fmt.Errorf("%s: %w", method, limits.CheckPage(pages, size, nil))
 		}
 		var page map[string]json.RawMessage
 		if err := json.Unmarshal(result, &page); err != nil {
@@ -274,6 +279,9 @@ func mergedPages(ctx context.Context, i *inspection, method, member string) (map
 		}
 		entries = append(entries, more...)
 		cursor := page["nextCursor"]
+		if err := cmp.Or(limits.CheckCount(0, len(entries)), limits.CheckPage(pages, size, cursor)); err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
 		if merged == nil {
 			merged = page
 		}
@@ -288,5 +296,4 @@ func mergedPages(ctx context.Context, i *inspection, method, member string) (map
 		seen[string(cursor)] = true
 		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor)
 	}
-	return nil, fmt.Errorf("%s: more than %d pages", method, maxPages)
 }
