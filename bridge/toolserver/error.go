@@ -19,12 +19,12 @@ type Code string
 
 // Codes of runs without a result. The clients of ipybox know the first two.
 const (
-	Rejected Code = "rejected" // a person said no
-	Expired  Code = "timeout"  // no person answered in time
+	Rejected        Code = "rejected" // a person said no
+	ApprovalExpired Code = "timeout"  // no person answered in time
 
 	Forbidden     Code = "forbidden"      // a guard refuses the call
 	ToolError     Code = "tool_error"     // the tool reports a failure
-	TimedOut      Code = "call_timeout"   // the call took too long
+	CallTimedOut  Code = "call_timeout"   // the server did not answer the call in time
 	UnknownServer Code = "unknown_server" // there is no such operator's server
 	UnknownTool   Code = "unknown_tool"   // the server has no such tool
 	LaunchRefused Code = "launch_refused" // the caller must not launch this server
@@ -92,7 +92,7 @@ func failureOf(q *runRequest, err error) *frontend.Failure {
 	f := *frontend.FailureOf(err) // the original may be shared
 	switch f.Code {
 	case frontend.TimedOut:
-		f.Code = string(TimedOut)
+		f.Code = string(CallTimedOut)
 	case frontend.UnknownTool:
 		f.Message = "Unknown tool: " + approval.Printable(frontend.Truncate(q.tool))
 	}
@@ -106,7 +106,7 @@ func codeOfApproval(code approval.Code) Code {
 	case approval.Rejected:
 		return Rejected
 	case approval.Expired:
-		return Expired
+		return ApprovalExpired
 	}
 	return Code(strings.ToLower(string(code)))
 }

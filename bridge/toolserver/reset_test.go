@@ -282,6 +282,6 @@ func TestInterruptedRunsSayWhetherTheyWereExecuted(t *testing.T) {
 	t.Run("too slow while it starts", func(t *testing.T) {
 		rig := newRig(t, toolserver.Options{CallTimeout: 200 * time.Millisecond})
 		failed := runLater(context.Background(), rig.runner(t, "a", silent(filepath.Join(t.TempDir(), "mark"))), "t", nil)
-		check(t, waittest.Receive(t, "the end of the call", failed), toolserver.TimedOut, unsent)
+		check(t, waittest.Receive(t, "the end of the call", failed), toolserver.CallTimedOut, unsent)
 	})
 }

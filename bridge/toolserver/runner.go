@@ -277,7 +277,7 @@ func (e *Error) Is(target error) bool {
 	case approval.Rejected:
 		return e.Code == Rejected
 	case approval.Expired:
-		return e.Code == Expired
+		return e.Code == ApprovalExpired
 	}
 	kind, ok := target.(Code)
 	return ok && kind != "" && kind == e.Code
@@ -299,7 +299,7 @@ func (r *Runner) codeOf(tool string, given json.RawMessage, message string) Code
 	case about + " rejected":
 		return Rejected
 	case about + " expired":
-		return Expired
+		return ApprovalExpired
 	}
 	return ""
 }

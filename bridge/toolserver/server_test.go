@@ -427,7 +427,7 @@ func TestCallTimeoutBoundsARun(t *testing.T) {
 	rig := newRig(t, toolserver.Options{CallTimeout: 300 * time.Millisecond})
 	runner := rig.runner(t, "a", childParams("serve"))
 	_, err := runner.Run(t.Context(), "wait", map[string]string{"path": filepath.Join(t.TempDir(), "mark")})
-	if !errors.Is(err, toolserver.TimedOut) && !errors.Is(err, toolserver.Code("upstream_timeout")) {
+	if !errors.Is(err, toolserver.CallTimedOut) && !errors.Is(err, toolserver.Code("upstream_timeout")) {
 		t.Errorf("the error is %v", err)
 	}
 }
