@@ -25,25 +25,39 @@ const (
 	memberOutputSchema = "outputSchema"
 )
 
+// An entryMember is a member of entries of lists that not all versions have.
+type entryMember struct {
+	name   string
+	first  mcp.Version // the first version that has it
+	method string      // the only list whose entries get it later than others; "": all lists
+}
+
+var entryMembers = [...]entryMember{
+	{name: "icons", first: mcp.Version20251125},
+	{name: "execution", first: mcp.Version20251125},
+	{name: "title", first: mcp.Version20250618},
+	{name: "_meta", first: mcp.Version20250618},
+	{name: memberOutputSchema, first: mcp.Version20250618},
+	{name: "annotations", first: mcp.Version20250326, method: mcp.MethodToolsList},
+}
+
 // onlyModern are members of an envelope.
 var onlyModern = []string{"resultType", "ttlMs", "cacheScope"}
 
 // filterFor returns the filter of a legacy version.
 func filterFor(version mcp.Version, method string) filter {
 	f := filter{method: methods[method], name: method, result: onlyModern}
-	if version < mcp.Version20251125 {
-		f.entry = append(f.entry, "icons", "execution")
+	for _, member := range entryMembers {
+		if version < member.first && (member.method == "" || member.method == method) {
+			f.entry = append(f.entry, member.name)
+		}
 	}
 	if version < mcp.Version20250618 {
-		f.entry = append(f.entry, "title", "_meta", memberOutputSchema)
 		f.result = append(f.result, memberStructured)
 		f.kinds = append(f.kinds, "resource_link")
 	}
 	if version < mcp.Version20250326 {
 		f.kinds = append(f.kinds, "audio")
-		if method == mcp.MethodToolsList {
-			f.entry = append(f.entry, "annotations")
-		}
 	}
 	return f
 }
