@@ -481,7 +481,7 @@ func (h clientHandler) HandleNotification(from jsonrpc.Peer, notification *jsonr
 			h.client.config.Answerer.Changed(mcp.Change{Kind: mcp.KindResource, URI: uri})
 		}
 	default:
-		if kind, ok := changedList(notification.Method); ok {
+		if kind := changedList(notification.Method); kind != 0 {
 			h.client.config.Answerer.Changed(mcp.Change{Kind: kind})
 		}
 	}

@@ -1,6 +1,10 @@
 package era
 
-import "github.com/dovetail-go/dovetail/mcp"
+import (
+	"slices"
+
+	"github.com/dovetail-go/dovetail/mcp"
+)
 
 // A method describes what the protocol says about one method of requests from a client. The zero value is a method
 // of all versions without special results.
@@ -62,15 +66,15 @@ var methods = map[string]method{
 	mcp.MethodTasksUpdate: {first: mcp.Version20260728},
 	mcp.MethodTasksResult: {first: mcp.Version20251125, last: mcp.Version20251125},
 
-	mcp.MethodSkillsList:    {first: extensions[mcp.ExtensionSkills], list: true, hint: serverHint, changed: mcp.KindResource},
-	mcp.MethodSkillsGet:     {first: extensions[mcp.ExtensionSkills], hint: privateHint, changed: mcp.KindResource},
-	mcp.MethodDirectoryRead: {first: extensions[mcp.ExtensionSkills], changed: mcp.KindResource},
+	mcp.MethodSkillsList:    {first: mcp.Version20260728, list: true, hint: serverHint, changed: mcp.KindResource},
+	mcp.MethodSkillsGet:     {first: mcp.Version20260728, hint: privateHint, changed: mcp.KindResource},
+	mcp.MethodDirectoryRead: {first: mcp.Version20260728, changed: mcp.KindResource},
 
-	mcp.MethodEventsList:        {first: extensions[mcp.ExtensionEvents], list: true, hint: serverHint, changed: mcp.KindEvent},
-	mcp.MethodEventsPoll:        {first: extensions[mcp.ExtensionEvents]},
-	mcp.MethodEventsStream:      {first: extensions[mcp.ExtensionEvents]},
-	mcp.MethodEventsSubscribe:   {first: extensions[mcp.ExtensionEvents]},
-	mcp.MethodEventsUnsubscribe: {first: extensions[mcp.ExtensionEvents]},
+	mcp.MethodEventsList:        {first: mcp.Version20260728, list: true, hint: serverHint, changed: mcp.KindEvent},
+	mcp.MethodEventsPoll:        {first: mcp.Version20260728},
+	mcp.MethodEventsStream:      {first: mcp.Version20260728},
+	mcp.MethodEventsSubscribe:   {first: mcp.Version20260728},
+	mcp.MethodEventsUnsubscribe: {first: mcp.Version20260728},
 }
 
 // in reports whether a version has the method.
@@ -81,15 +85,15 @@ func (m method) in(version mcp.Version) bool {
 // MayAsk reports whether calls of a method may end in a question.
 func MayAsk(method string) bool { return methods[method].asks }
 
-// IsStale reports whether a change of a list makes results of a method stale. Kinds without a notification of their own
-// change together with resources.
+// IsStale reports whether a change of the list of a kind makes results of a method stale.
 func IsStale(method string, changed mcp.Kind) bool {
 	kind := methods[method].changed
 	return kind != 0 && kind == notified(changed)
 }
 
-// listNotifications has the notification of changes to the lists of each kind.
-var listNotifications = map[mcp.Kind]string{
+// listNotifications has the notification of changes to the list of each kind. Kinds without one change together with
+// resources.
+var listNotifications = [...]string{
 	mcp.KindTool:     mcp.NotificationToolsListChanged,
 	mcp.KindPrompt:   mcp.NotificationPromptsListChanged,
 	mcp.KindResource: mcp.NotificationResourcesListChanged,
@@ -98,18 +102,13 @@ var listNotifications = map[mcp.Kind]string{
 
 // notified returns the kind whose notification reports a change to the list of a kind.
 func notified(kind mcp.Kind) mcp.Kind {
-	if _, ok := listNotifications[kind]; ok {
+	if int(kind) < len(listNotifications) && listNotifications[kind] != "" {
 		return kind
 	}
 	return mcp.KindResource
 }
 
-// changedList returns the kind that a notification is for. ok is false if it is no notification of a changed list.
-func changedList(notification string) (kind mcp.Kind, ok bool) {
-	for kind, name := range listNotifications {
-		if name == notification {
-			return kind, true
-		}
-	}
-	return 0, false
+// changedList returns the kind whose lists a notification reports as changed, or 0.
+func changedList(notification string) mcp.Kind {
+	return mcp.Kind(max(0, slices.Index(listNotifications[:], notification)))
 }

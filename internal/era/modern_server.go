@@ -218,7 +218,7 @@ func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, 
 // in this request.
 func (s *Server) resume(ctx context.Context, c *call) error {
 	if state := c.Member("requestState"); state != nil {
-		if err := s.open(ctx, c, state); err != nil {
+		if err := s.openState(ctx, c, state); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,8 @@ func (s *Server) resume(ctx context.Context, c *call) error {
 	return nil
 }
 
-func (s *Server) open(ctx context.Context, c *call, state json.RawMessage) error {
+// openState restores the sealed state of a call.
+func (s *Server) openState(ctx context.Context, c *call, state json.RawMessage) error {
 	var text string
 	if err := json.Unmarshal(state, &text); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "requestState must be the string that came with the questions"}
