@@ -197,7 +197,7 @@ func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evalua
 	differ := 0
 	for _, of := range slices.SortedFunc(maps.Keys(e.entries), compareEntries) {
 		t := e.entries[of]
-		if p.decide(e, of, t, before.entry(of)) {
+		if p.compare(e, of, t, before.entry(of)) {
 			if differ++; differ <= maxLogged {
 				p.log(t.pending, !t.isListed)
 			}
@@ -277,8 +277,8 @@ func (p *Provider) trust(seen digests, before *digests) *digests {
 	return pinned
 }
 
-// decide compares an entry with its pin. It reports whether the entry differs, and did not differ in this way before.
-func (p *Provider) decide(e *evaluation, of Entry, t, before *evaluated) (differs bool) {
+// compare compares an entry with its pin. It reports whether the entry differs, and did not differ in this way before.
+func (p *Provider) compare(e *evaluation, of Entry, t, before *evaluated) (differs bool) {
 	pinned, isPinned := (*e.pinned)[of]
 	if t.err == nil && isPinned && pinned == t.digest {
 		t.accepted, t.isListed = t.definition, true
