@@ -20,10 +20,10 @@ import (
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 )
 
-// Limits of a command with a hostile server.
+// Limits of a command with a hostile server, in bytes.
 const (
 	mostMemory = 256 << 20
-	mostOutput = 64 << 20
+	mostOutput = 32 << 20
 	mostErrors = 256 << 10
 )
 
@@ -47,6 +47,16 @@ func (r *hostileRun) status(server string) exitStatus {
 const hostileRequests = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` +
 	"\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}` + "\n"
 
+// hostileTranscript has the answers that a server once gave to these requests.
+const hostileTranscript = `{"format":"dovetail-transcript","version":1}
+{"ms":0,"from":"client","message":{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}}
+{"ms":1,"from":"server","message":{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"x","version":"1"}}}}
+{"ms":2,"from":"client","message":{"jsonrpc":"2.0","id":2,"method":"tools/list"}}
+{"ms":3,"from":"server","message":{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"plain","inputSchema":{"type":"object"}},{},{"inputSchema":{"properties":{}}}]}}}
+{"ms":4,"from":"client","message":{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"plain"}}}
+{"ms":5,"from":"server","message":{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"plain"}]}}}
+`
+
 var hostileRuns = []hostileRun{
 	{line: "info -text TARGET"},
 	{line: "tools TARGET", deep: failed, endless: failed},
@@ -66,6 +76,7 @@ var hostileRuns = []hostileRun{
 	{line: "session TARGET", stdin: "prompts\ncall plain\nread file:///plain\n"},
 	{line: "prompts -record work.log TARGET", endless: failed, written: []string{"work.log"}},
 	{line: "record work.log TARGET", stdin: hostileRequests, written: []string{"work.log"}, protocol: true},
+	{line: "replay old.log TARGET", odd: checkFailed, deep: unreachable, endless: unreachable},
 	{line: "relay TARGET", stdin: hostileRequests, protocol: true},
 	{line: "doctor TARGET", odd: checkFailed, deep: checkFailed, endless: checkFailed},
 	{line: "gen -o client.go TARGET", deep: failed, endless: failed, written: []string{"client.go"}},
@@ -114,6 +125,9 @@ func (r *hostileRun) run(t *testing.T, name, self, url string) time.Duration {
 		err = os.WriteFile(filepath.Join(work, "mcp.json"), config, 0o600)
 	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(work, "old.log"), []byte(hostileTranscript), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	peak := filepath.Join(t.TempDir(), "peak")
@@ -190,7 +204,7 @@ func (r *hostileRun) checkFiles(t *testing.T, root, work string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name, within := strings.CutPrefix(path, work+string(filepath.Separator))
-		if err != nil || d.IsDir() && !within || within && (name == "mcp.json" || slices.Contains(r.written, name)) {
+		if err != nil || d.IsDir() && !within || within && (name == "mcp.json" || name == "old.log" || slices.Contains(r.written, name)) {
 			return err
 		}
 		t.Errorf("%s was written", path)

@@ -211,11 +211,11 @@ func decode(text json.RawMessage) any {
 
 func (c *comparison) add(path string, recorded, actual any) {
 	if len(c.found) < maxDifferences && !c.ignored(path) {
-		c.found = append(c.found, Difference{c.request, path, shown(recorded), shown(actual)})
+		c.found = append(c.found, Difference{c.request, cut(path), shown(recorded), shown(actual)})
 	}
 }
 
-// maxShown is how much of a value is shown, in bytes.
+// maxShown is how much of a value or its path is shown, in bytes.
 const maxShown = 200
 
 func shown(value any) string {
@@ -226,10 +226,14 @@ func shown(value any) string {
 	if value == nil {
 		return "nothing"
 	}
+	return cut(string(text))
+}
+
+func cut(text string) string {
 	if len(text) > maxShown {
-		return strings.ToValidUTF8(string(text[:maxShown]), "") + "…"
+		return strings.ToValidUTF8(text[:maxShown], "") + "…"
 	}
-	return string(text)
+	return text
 }
 
 func (c *comparison) ignored(path string) bool {
