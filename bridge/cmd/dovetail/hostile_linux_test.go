@@ -61,9 +61,8 @@ var hostileRuns = []hostileRun{
 	{line: "info -text TARGET"},
 	{line: "tools TARGET", deep: failed, endless: failed},
 	{line: "tools -text TARGET", deep: failed, endless: failed},
-	{line: "resources TARGET", endless: failed},
-	{line: "templates -text TARGET", endless: failed},
-	{line: "prompts TARGET", endless: failed},
+	{line: "templates -text TARGET"},
+	{line: "prompts TARGET"},
 	{line: "skills TARGET", odd: failed, deep: failed, endless: failed},
 	{line: "events TARGET", odd: failed, deep: failed, endless: failed},
 	{line: "call TARGET plain", endless: failed},
@@ -74,14 +73,14 @@ var hostileRuns = []hostileRun{
 	{line: "watch -timeout 1s TARGET file:///plain"},
 	{line: "ping TARGET"},
 	{line: "session TARGET", stdin: "prompts\ncall plain\nread file:///plain\n"},
-	{line: "prompts -record work.log TARGET", endless: failed, written: []string{"work.log"}},
+	{line: "resources -record work.log TARGET", written: []string{"work.log"}},
 	{line: "record work.log TARGET", stdin: hostileRequests, written: []string{"work.log"}, protocol: true},
 	{line: "replay old.log TARGET", odd: checkFailed, deep: unreachable, endless: unreachable},
 	{line: "relay TARGET", stdin: hostileRequests, protocol: true},
 	{line: "doctor TARGET", odd: checkFailed, deep: checkFailed, endless: checkFailed},
 	{line: "gen -o client.go TARGET", deep: failed, endless: failed, written: []string{"client.go"}},
 	{line: "pack -name io.example/calc -url https://x.example/mcp -description x -version 1.0.0 TARGET", deep: failed, endless: failed, written: []string{"dist", "dist/server.json", "dist/server-card.json"}},
-	{line: "-config mcp.json tools"},
+	{line: "-config mcp.json prompts"},
 	{line: "pins list", odd: checkFailed, deep: unreachable, endless: unreachable},
 	{line: "pins accept -all", deep: unreachable, endless: unreachable, written: []string{"mcp.lock"}},
 	{line: "serve -lock mcp.lock", stdin: hostileRequests, written: []string{"mcp.lock"}, protocol: true},
@@ -91,6 +90,9 @@ var hostileRuns = []hostileRun{
 // Whatever a server lists and answers, each command stays small, prints visible text only, writes no other file, and
 // says what is wrong.
 func TestHostileServersAgainstEachCommand(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector takes memory and time of the commands")
+	}
 	self := child(t)[1]
 	var used time.Duration
 	for name, server := range hostileServers {
@@ -133,7 +135,7 @@ func (r *hostileRun) run(t *testing.T, name, self, url string) time.Duration {
 	peak := filepath.Join(t.TempDir(), "peak")
 	serving := []string{"--", "env", hostileLists + "=" + name, self}
 	var line, last []string
-	for _, word := range strings.Fields(r.line) {
+	for word := range strings.FieldsSeq(r.line) {
 		switch {
 		case word == "CHILD" || word == "TARGET" && url == "":
 			last = serving
@@ -167,7 +169,7 @@ func (r *hostileRun) run(t *testing.T, name, self, url string) time.Duration {
 		t.Error(err)
 	}
 	t.Logf("status %d, %d MB, %d and %d bytes, CPU %v: %.300s", status, size>>10, out.Len(), said.Len(), cpu.Round(time.Millisecond), said.Bytes())
-	if size<<10 > mostMemory && !racetest.Enabled {
+	if size<<10 > mostMemory {
 		t.Errorf("the peak memory is %d MiB", size>>10)
 	}
 	if out.Len() > mostOutput || said.Len() > mostErrors {

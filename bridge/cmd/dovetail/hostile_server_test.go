@@ -33,7 +33,7 @@ type hostileServer struct {
 var hostileServers = map[string]hostileServer{
 	"odd":     {oddPage, func() string { return strings.Repeat(hostileText, 1000) }},
 	"deep":    {deepPage, func() string { return "" }},
-	"endless": {endlessPage, func() string { return strings.Repeat("r", 20<<20) }},
+	"endless": {endlessPage, func() string { return strings.Repeat("r", 17<<20) }},
 }
 
 // peakFile names the file to which the test binary, as dovetail itself, writes its peak memory at its end. The resources
@@ -87,9 +87,9 @@ func deepSchema(depth int) string {
 	return strings.Repeat(`{"type":"object","properties":{"a":`, depth) + "{}" + strings.Repeat("}}", depth)
 }
 
-// endlessPage returns one page after the other.
+// endlessPage returns tools page after page. The other lists have one entry, which is large.
 func endlessPage(kind string, page int) (entries string, more bool) {
-	return entryOf(kind, fmt.Sprint(page, hostileText), strings.Repeat("d", 1<<20), `{"type":"object"}`), true
+	return entryOf(kind, fmt.Sprint(page, hostileText), strings.Repeat("d", 1<<20), `{"type":"object"}`), kind == "tools"
 }
 
 func entryOf(kind, name, description, schema string) string {
@@ -109,6 +109,10 @@ func entryOf(kind, name, description, schema string) string {
 
 // quote returns a JSON string that escapes only what it must.
 func quote(text string) string {
+	isEscaped := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' }
+	if strings.IndexFunc(text, isEscaped) < 0 { // an encoder takes longer
+		return `"` + text + `"`
+	}
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
