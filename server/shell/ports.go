@@ -140,8 +140,10 @@ func (p *ports) forward(port int, address string) http.Handler {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	// Without idle connections, each request checks who listens, and nothing is left to close.
-	transport := &http.Transport{DialContext: dial, DisableKeepAlives: true}
-	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: slog.NewLogLogger(p.logger.Handler(), slog.LevelInfo), Rewrite: func(r *httputil.ProxyRequest) {
+	client := httptransport.NewClient(func(t *http.Transport) {
+		t.Proxy, t.DialContext, t.DisableKeepAlives = nil, dial, true
+	})
+	proxy := &httputil.ReverseProxy{Transport: client.Transport, ErrorLog: slog.NewLogLogger(p.logger.Handler(), slog.LevelInfo), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.SetXForwarded()
 		if !strings.EqualFold(r.Out.Header.Get("Upgrade"), "websocket") {
