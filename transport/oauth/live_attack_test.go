@@ -450,7 +450,7 @@ func TestRecordedProofs(t *testing.T) {
 		t.Fatalf("%d requests got through, %d were seen", got, len(seen))
 	}
 	recorded := http.Header{"Authorization": seen[0]["Authorization"], "DPoP": seen[0]["Dpop"]}
-	other := seen[1]["DPoP"]
+	other := seen[1]["Dpop"]
 	_, token, _ := strings.Cut(recorded.Get("Authorization"), " ")
 	proof := recorded.Get("DPoP")
 	parts := strings.Split(proof, ".")
