@@ -449,13 +449,13 @@ func TestRecordedProofs(t *testing.T) {
 	if got := len(inner.takeRequests()); got != 2 || len(seen) != 2 {
 		t.Fatalf("%d requests got through, %d were seen", got, len(seen))
 	}
-	recorded := http.Header{"Authorization": seen[0]["Authorization"], "DPoP": seen[0]["Dpop"]}
+	recorded := http.Header{"Authorization": seen[0]["Authorization"], "Dpop": seen[0]["Dpop"]}
 	other := seen[1]["Dpop"]
 	_, token, _ := strings.Cut(recorded.Get("Authorization"), " ")
 	proof := recorded.Get("DPoP")
 	parts := strings.Split(proof, ".")
 	with := func(scheme, token string, proofs ...string) http.Header {
-		return http.Header{"Authorization": {scheme + " " + token}, "DPoP": proofs}
+		return http.Header{"Authorization": {scheme + " " + token}, "Dpop": proofs}
 	}
 	thief := newSigner(t, "")
 	hash := sha256.Sum256([]byte(token))
@@ -472,7 +472,7 @@ func TestRecordedProofs(t *testing.T) {
 		{"the second", "POST", "/mcp", with("DPoP", token, other...)},
 		{"with a query", "POST", "/mcp?x=1", recorded},
 		{"another method", "GET", "/mcp", recorded},
-		{"another method that is overridden", "DELETE", "/mcp", http.Header{"Authorization": recorded["Authorization"], "DPoP": recorded["Dpop"], "X-Http-Method-Override": {"POST"}}},
+		{"another method that is overridden", "DELETE", "/mcp", http.Header{"Authorization": recorded["Authorization"], "Dpop": recorded["Dpop"], "X-Http-Method-Override": {"POST"}}},
 		{"no proof", "POST", "/mcp", with("DPoP", token)},
 		{"as a bearer token", "POST", "/mcp", with("Bearer", token)},
 		{"as a bearer token with a proof", "POST", "/mcp", with("Bearer", token, proof)},
