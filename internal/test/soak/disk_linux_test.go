@@ -148,7 +148,9 @@ var durables = map[string]func(t *testing.T, path string) durable{
 			t.Fatal(err)
 		}
 		return durable{
-			write: func(value string) error { return errors.Join(lock.Pin("server", pin.Entry{Kind: pin.Tool, Name: "tool"}, pinOf(value)), lock.Save()) },
+			write: func(value string) error {
+				return errors.Join(lock.Pin("server", pin.Entry{Kind: pin.Tool, Name: "tool"}, pinOf(value)), lock.Save())
+			},
 			read: func() (string, error) {
 				again, err := pin.Load(path)
 				if err != nil {
