@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -239,6 +240,29 @@ func TestEntriesAreMappedConcurrently(t *testing.T) {
 	for e, count := range mapped {
 		if count != 1 {
 			t.Errorf("the entry %s was mapped %d times", e.Name, count)
+		}
+	}
+}
+
+// All goroutines get one engine of tasks, or none after the drain.
+func TestTaskEngineIsMadeConcurrently(t *testing.T) {
+	for range 50 {
+		s := newTestServer(&Options{})
+		var engines [3]*task.Engine
+		get := func(i int) func(int) {
+			return func(int) { engines[i], _ = s.taskEngine() }
+		}
+		racetest.Together(1, get(0), get(1), func(int) { s.drainTasks() }, get(2))
+		for _, e := range engines {
+			if e != nil && e != s.tasks.engine {
+				t.Fatal("two engines were made")
+			}
+		}
+		if _, err := s.taskEngine(); s.tasks.engine == nil && err != errStopping {
+			t.Errorf("after the drain: %v", err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -345,6 +345,13 @@ func TestIntrospectionOptions(t *testing.T) {
 	if _, err := oauth.NewIntrospection(nil); err == nil {
 		t.Error("nil options are taken")
 	}
+	longest := &oauth.IntrospectionOptions{
+		Issuer: testIssuer, Endpoint: "https://login.example.com/introspect", Client: oauth.Registration{ClientID: "s", Secret: "canary-secret"},
+		Skew: 5 * time.Minute,
+	}
+	if _, err := oauth.NewIntrospection(longest); err != nil {
+		t.Errorf("the longest skew: %v", err)
+	}
 }
 
 // A query continues although its first client has left, because others may wait for it.

@@ -632,6 +632,10 @@ func TestRedirectURIs(t *testing.T) {
 			t.Errorf("%s: got %d, %v", name, status, answer)
 		}
 	}
+	most := `[` + strings.Repeat(`"https://a.example/",`, 9) + `"https://a.example/"]`
+	if status, answer := p.post("register", "application/json", `{"redirect_uris":`+most+`}`); status != http.StatusCreated {
+		t.Errorf("ten redirect URIs: got %d, %v", status, answer)
+	}
 }
 
 func TestAdmit(t *testing.T) {
