@@ -15,13 +15,13 @@ const (
 	// maxRequestHeader is the maximum size of a request's header in bytes. A header of many short
 	// lines needs ten times as much memory, and any client can hold that for readHeaderTimeout. The
 	// default of net/http is 1 MiB.
-	maxRequestHeader = 32 << 10
+	maxRequestHeader = 16 << 10
 	// maxStreams is the maximum number of concurrent requests on one connection of HTTP/2.
 	maxStreams = 128
 )
 
 // NewServer returns a web server with limits for unknown clients. A request's header has at most
-// 32 KiB and 5 s, a connection without a request is kept for 2 minutes, and a connection of HTTP/2
+// 16 KiB and 5 s, a connection without a request is kept for 2 minutes, and a connection of HTTP/2
 // has at most 128 concurrent requests. The server does not limit the number of connections, nor the
 // time of a response, which may be a stream of events. The caller may change fields before it serves.
 //

@@ -27,7 +27,7 @@ func TestServerLimitsHeaders(t *testing.T) {
 		<-served
 	}()
 	client := httptransport.NewClient(func(settings *http.Transport) { settings.DisableKeepAlives = true })
-	for length, want := range map[int]int{0: http.StatusOK, 31 << 10: http.StatusOK, 40 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+	for length, want := range map[int]int{0: http.StatusOK, 15 << 10: http.StatusOK, 24 << 10: http.StatusRequestHeaderFieldsTooLarge} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String(), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -144,7 +144,7 @@ func serveTarget(t *target) error {
 }
 
 // maxHeader is the maximum length of a request's header, in bytes.
-const maxHeader = 32 << 10
+const maxHeader = 16 << 10
 
 // serveStdio is the main function of a target over stdio.
 func serveStdio() error { return stdio.Serve(context.Background(), newTarget().mcp, nil) }
