@@ -40,6 +40,7 @@ type clientKey struct{}
 func serve(handler http.Handler) *httptest.Server {
 	s := httptest.NewUnstartedServer(nil)
 	s.Config = httptransport.NewServer(handler)
+	s.Config.ReadHeaderTimeout = time.Minute // a replica may be stopped while it sends a header
 	s.Start()
 	return s
 }
