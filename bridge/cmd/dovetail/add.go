@@ -171,11 +171,11 @@ func runAdd(ctx context.Context, env *environment, sub *command, line []string) 
 	if args[0] == "" || len(args[0]) > 100 {
 		return misuse("expected a name of 1 to 100 bytes")
 	}
-	lock, err := lockChanges(ctx)
+	unlock, err := c.lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer unlock()
 	sys, files, err := c.files()
 	if err == nil && len(files) == 0 {
 		err = misuse("no client has a configuration file here: expected -client")
@@ -204,11 +204,11 @@ func runRemove(ctx context.Context, env *environment, sub *command, line []strin
 	if len(args) != 1 || command != nil {
 		return flags.usage()
 	}
-	lock, err := lockChanges(ctx)
+	unlock, err := c.lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer unlock()
 	_, files, err := c.files()
 	if err != nil {
 		return err
@@ -346,13 +346,21 @@ func resolveLinks(path string) (string, error) {
 	return at, nil
 }
 
-// lockChanges waits until no other process of this user changes files of clients: each reads a file before it writes it.
-func lockChanges(ctx context.Context) (*os.File, error) {
+// lock waits until no other process of this user changes files of clients, because each reads a file before it writes it.
+// A dry run changes nothing, so it needs no lock.
+func (c *fileSelection) lock(ctx context.Context) (unlock func() error, err error) {
+	if c.dryRun {
+		return func() error { return nil }, nil
+	}
 	caches, err := folder(os.UserCacheDir())
 	if err != nil {
 		return nil, err
 	}
-	return sharedfile.OpenLocked(ctx, filepath.Join(caches, "add.lock"))
+	file, err := sharedfile.OpenLocked(ctx, filepath.Join(caches, "add.lock"))
+	if err != nil {
+		return nil, err
+	}
+	return file.Close, nil
 }
 
 // difference returns the lines that differ between two texts, with one line around them.

@@ -264,7 +264,7 @@ func TestReadableURLs(t *testing.T) {
 // Files of clients are changed, kept as FILE.bak, and restored by remove.
 func TestAddListRemove(t *testing.T) {
 	home := t.TempDir()
-	for _, name := range []string{"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "APPDATA"} {
+	for _, name := range []string{"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "APPDATA", "LOCALAPPDATA"} {
 		t.Setenv(name, home)
 	}
 	t.Setenv("CODEX_HOME", "")
@@ -286,6 +286,9 @@ func TestAddListRemove(t *testing.T) {
 	}
 	if out, err := inspectAt(t, "add", "me", "-dry-run", "--", "x"); err != nil || !strings.Contains(out, `+     "me": {`) || read(path) != before {
 		t.Errorf("error %v:\n%s", err, out)
+	}
+	if entries, err := os.ReadDir(home); err != nil || len(entries) != 1 {
+		t.Errorf("a dry run left %v, error %v", entries, err)
 	}
 	if out, err := inspectAt(t, append([]string{"add", "me", "-env", asServer + "=1"}, child(t)...)...); err != nil || out != "added me to Cursor: "+path+"\n" || read(path+".bak") != before {
 		t.Errorf("error %v:\n%s", err, out)
