@@ -77,7 +77,7 @@ func TestLateYes(t *testing.T) {
 		start := time.Now()
 		_, err := gated(&f, slow, options(&d))(t.Context(), newCall(t, "", "write", `{}`, nil))
 		wantCode(t, err, approval.Expired)
-		if took := time.Since(start); took != approval.DefaultExpiry {
+		if took := time.Since(start); took != 5*time.Minute {
 			t.Errorf("it expired after %v", took)
 		}
 		wantEvents(t, &d, approval.EventAsked, approval.EventExpired)
@@ -112,8 +112,8 @@ func TestCallback(t *testing.T) {
 		}{
 			{time.Minute, func(p *approval.Prompt) error { return p.Accept(t.Context()) }, nil, ""},
 			{time.Minute, func(p *approval.Prompt) error { return p.Reject(t.Context(), "no") }, nil, approval.Rejected},
-			{approval.DefaultExpiry - time.Nanosecond, func(p *approval.Prompt) error { return p.Accept(t.Context()) }, nil, ""},
-			{approval.DefaultExpiry + time.Nanosecond, func(p *approval.Prompt) error { return p.Accept(t.Context()) }, approval.ErrWithdrawn, approval.Expired},
+			{5*time.Minute - time.Nanosecond, func(p *approval.Prompt) error { return p.Accept(t.Context()) }, nil, ""},
+			{5*time.Minute + time.Nanosecond, func(p *approval.Prompt) error { return p.Accept(t.Context()) }, approval.ErrWithdrawn, approval.Expired},
 		} {
 			var f tool
 			done := make(chan error)
@@ -166,7 +166,7 @@ func TestMissingCallers(t *testing.T) {
 		}
 		_, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, newExchange("b")))
 		wantCode(t, err, approval.TooMany)
-		<-time.After(approval.DefaultExpiry)
+		<-time.After(5 * time.Minute)
 		late.answers["q0"] = json.RawMessage(`{}`)
 		_, err = invoke(t.Context(), newCall(t, "anna", "write", `{}`, late))
 		wantCode(t, err, approval.Expired)

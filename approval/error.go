@@ -83,7 +83,7 @@ type Error struct {
 // "… failed: …". For a tool of the server itself there is no S.
 func (e *Error) Error() string {
 	prefix := "Approval request for " + nameOf(peertext.Cut(e.Server, 256), peertext.Cut(e.Tool, 256))
-	reason := Printable(peertext.Cut(e.Reason, MaxReason))
+	reason := Printable(peertext.Cut(e.Reason, maxReason))
 	switch {
 	case e.Code == Rejected && reason == "":
 		return prefix + " rejected"

@@ -15,11 +15,11 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// DefaultExpiry is the default of [Options].Expiry.
-const DefaultExpiry = 5 * time.Minute
+// defaultExpiry is the default of [Options].Expiry.
+const defaultExpiry = 5 * time.Minute
 
 const (
-	defaultMaxOpen      = 512 // about half of server.DefaultMaxTasks, since a task that waits for an approver counts as running
+	defaultMaxOpen      = 512 // about half of the default of server.Options.MaxTasks, since a task that waits for an approver counts as running
 	defaultMaxPerCaller = 32
 )
 
@@ -38,7 +38,7 @@ type Options struct {
 	policy.GuardOptions
 
 	// Expiry is how long a request waits for its answer, and how long a call that has asked
-	// its caller for input waits for that. Default [DefaultExpiry]. A negative value means no
+	// its caller for input waits for that. Default 5 minutes. A negative value means no
 	// limit: the deadline is ten years away, and a call that has asked its caller waits for at
 	// most an hour, since the protocol does not keep its state longer.
 	Expiry time.Duration
@@ -93,7 +93,7 @@ type Options struct {
 // nil.
 func Guard(p *policy.Compiled, approver Approver, opts *Options) mcp.Guard {
 	o := *cmp.Or(opts, new(Options))
-	if o.Expiry = cmp.Or(o.Expiry, DefaultExpiry); o.Expiry < 0 {
+	if o.Expiry = cmp.Or(o.Expiry, defaultExpiry); o.Expiry < 0 {
 		o.Expiry = noExpiry
 	}
 	o.Remember = min(max(0, o.Remember-o.Remember%time.Millisecond), maxRemember)
@@ -267,7 +267,7 @@ func (g *guard) appendEntry(now time.Time, grant *grant, event Event, a Answer) 
 	}
 	e := Entry{
 		Time: now, Event: event, ID: r.ID, Digest: grant.digest,
-		Replica: g.opts.Replica, By: peertext.Cut(a.By, MaxReason), Reason: peertext.Cut(a.Reason, MaxReason),
+		Replica: g.opts.Replica, By: peertext.Cut(a.By, maxReason), Reason: peertext.Cut(a.Reason, maxReason),
 	}
 	if event == EventApproved {
 		e.RememberedFrom = grant.remembered

@@ -46,7 +46,7 @@ func TestPausedCallIsCountedOnce(t *testing.T) {
 				return nil
 			}
 			d.hook = nil
-			sleep(approval.DefaultExpiry) // the disk is slow, and then fails
+			sleep(5 * time.Minute) // the disk is slow, and then fails
 			wantAsks(t, second, invoke(second), `{"action":"accept"}`)
 			return errors.New("the disk is full")
 		}
@@ -129,7 +129,7 @@ func TestExpiresWhileRead(t *testing.T) {
 		e := newExchange("call")
 		_, err = run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
 		wantAsks(t, e, err, `{"action":"accept"}`)
-		sleep(approval.DefaultExpiry - time.Second)
+		sleep(5*time.Minute - time.Second)
 		slow.delay = 2 * time.Second
 		_, err = run(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
 		wantCode(t, err, approval.Expired)

@@ -156,7 +156,7 @@ func TestPausedCallsAreOpen(t *testing.T) {
 				done()
 			}
 		}, false},
-		"the time has ended":     {func(*testing.T, []*replica, *exchange) { sleep(approval.DefaultExpiry) }, false},
+		"the time has ended":     {func(*testing.T, []*replica, *exchange) { sleep(5 * time.Minute) }, false},
 		"the store is then away": {func(_ *testing.T, replicas []*replica, _ *exchange) { replicas[0].store.down.Store(true) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestNotContinued(t *testing.T) {
 		}
 		wantCode(t, replicas[1].call(t, gone), approval.Spent)
 		late := paused("late")
-		sleep(approval.DefaultExpiry)
+		sleep(5 * time.Minute)
 		wantCode(t, replicas[1].call(t, late), approval.Expired)
 		sleep(time.Minute)
 		wantCode(t, replicas[1].call(t, late), approval.Expired)

@@ -25,9 +25,9 @@ import (
 const (
 	// maxArguments is the maximum size of arguments that can be approved, in bytes.
 	maxArguments = 128 << 10
-	// MaxReason is the maximum length of the reason of an answer, in bytes. A longer one is
+	// maxReason is the maximum length of the reason of an answer, in bytes. A longer one is
 	// truncated.
-	MaxReason = 1 << 10
+	maxReason = 1 << 10
 	// maxText is the maximum length of the result of [Request.String], in bytes.
 	maxText = 500
 
@@ -100,7 +100,7 @@ func (g *guard) newRequest(target Target, call *mcp.Call, d policy.Decision) *Re
 		Annotations: t.Definition.Annotations(),
 		Trusted:     t.Origin.Trusted || t.Origin == mcp.Origin{},
 		Rule:        d.Rule,
-		Reason:      peertext.Cut(d.UserMessage, MaxReason),
+		Reason:      peertext.Cut(d.UserMessage, maxReason),
 		Remember:    g.opts.Remember,
 		call:        call,
 	}

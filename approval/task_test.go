@@ -204,7 +204,7 @@ func TestWaitingIsATask(t *testing.T) {
 		{"rejected", func(ctx context.Context, p *approval.Prompt) error { return p.Reject(ctx, "not today") }, 0,
 			[]approval.Event{approval.EventAsked, approval.EventRejected}},
 		{"expired", func(context.Context, *approval.Prompt) error {
-			sleep(approval.DefaultExpiry)
+			sleep(5 * time.Minute)
 			return nil
 		}, 0, []approval.Event{approval.EventAsked, approval.EventExpired}},
 	} {

@@ -19,10 +19,10 @@ type CompileOptions struct {
 	// fragment. Nothing else is ever loaded. The metaschemas of the supported dialects are
 	// built in.
 	Resources map[string]json.RawMessage
-	// MaxWork is the work that validating one instance may take. 0 means [DefaultMaxWork].
+	// MaxWork is the work that validating one instance may take. 0 means 1,000,000,000.
 	MaxWork int64
 	// Memory limits the memory that this validator and others use at a time. nil means that the
-	// validator has one of its own, of [DefaultMaxMemory].
+	// validator has one of its own, of 48 MiB.
 	Memory *Memory
 }
 
@@ -66,7 +66,7 @@ func Compile(schema json.RawMessage, opts *CompileOptions) (*Validator, error) {
 	if err := checkText(schema); err != nil {
 		return nil, err
 	}
-	v := &Validator{maxWork: cmp.Or(opts.MaxWork, DefaultMaxWork), memory: opts.Memory}
+	v := &Validator{maxWork: cmp.Or(opts.MaxWork, defaultMaxWork), memory: opts.Memory}
 	if v.memory == nil {
 		v.memory = NewMemory(0)
 	}
@@ -142,10 +142,10 @@ func (v *Validator) meter() meter { return meter{limit: v.maxWork} }
 
 // checkText refuses a schema that is not valid JSON or exceeds limits that apply to all JSON.
 func checkText(schema []byte) error {
-	if len(schema) > MaxSchemaBytes {
-		return &CompileError{Reason: fmt.Sprintf("a schema may have %d bytes, not %d", MaxSchemaBytes, len(schema))}
+	if len(schema) > maxSchemaBytes {
+		return &CompileError{Reason: fmt.Sprintf("a schema may have %d bytes, not %d", maxSchemaBytes, len(schema))}
 	}
-	w := newWalker(schema, meter{limit: DefaultMaxWork})
+	w := newWalker(schema, meter{limit: defaultMaxWork})
 	if err := w.instance(nil); err != nil {
 		if invalid, ok := errors.AsType[*ValidationError](err); ok {
 			v := invalid.Violations[0]
@@ -270,10 +270,10 @@ func (c *compiler) compileSchema(raw []byte, pointer string, depth int) (*node, 
 	if n, ok := c.nodes[pointer]; ok {
 		return n, nil
 	}
-	if c.count++; c.count > MaxSubschemas {
+	if c.count++; c.count > maxSubschemas {
 		return nil, tooMany(pointer)
 	}
-	if depth > MaxSchemaDepth {
+	if depth > maxSchemaDepth {
 		return nil, tooDeep(pointer)
 	}
 	n := new(node)
@@ -313,11 +313,11 @@ func (c *compiler) compileSchema(raw []byte, pointer string, depth int) (*node, 
 }
 
 func tooMany(pointer string) error {
-	return &CompileError{Pointer: pointer, Reason: fmt.Sprintf("a schema may consist of %d schemas", MaxSubschemas), limit: true}
+	return &CompileError{Pointer: pointer, Reason: fmt.Sprintf("a schema may consist of %d schemas", maxSubschemas), limit: true}
 }
 
 func tooDeep(pointer string) error {
-	return &CompileError{Pointer: pointer, Reason: fmt.Sprintf("a schema may be nested %d deep", MaxSchemaDepth), limit: true}
+	return &CompileError{Pointer: pointer, Reason: fmt.Sprintf("a schema may be nested %d deep", maxSchemaDepth), limit: true}
 }
 
 // resolve sets the target of a $ref, which it compiles if it is not compiled yet.

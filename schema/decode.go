@@ -57,7 +57,7 @@ func (d *Decoder[T]) WithMemory(m *Memory) *Decoder[T] {
 // does not accept null, is read as if the member were absent; a [Validator] refuses it.
 //
 // A [*ValidationError] also reports the values that validation accepts and T does not, such as a wrong
-// date-time, wrong base64 and an integer of more than 64 bits. To find all, up to [MaxViolations], a text
+// date-time, wrong base64 and an integer of more than 64 bits. To find all, up to 32, a text
 // of at most 64 KiB is decoded several times, with the methods of the types in it. Of a larger text, the
 // first such value is reported, if validation finds no other violation.
 //
@@ -286,8 +286,8 @@ func (z *normalizer) number(n *node) error {
 
 // add counts bytes that the instance does not have.
 func (z *normalizer) add(n int) error {
-	if z.added += max(n, 0); z.added > MaxDefaults {
-		return &BudgetError{Reason: fmt.Sprintf("the defaults of the value, and the digits of its integers, have more than %d bytes", MaxDefaults)}
+	if z.added += max(n, 0); z.added > maxDefaults {
+		return &BudgetError{Reason: fmt.Sprintf("the defaults of the value, and the digits of its integers, have more than %d bytes", maxDefaults)}
 	}
 	return nil
 }

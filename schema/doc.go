@@ -45,33 +45,33 @@
 //
 // # Guarantees
 //
-//  1. A [ValidationError] reports all violations, up to [MaxViolations], each with its JSON Pointer.
+//  1. A [ValidationError] reports all violations, up to 32, each with its JSON Pointer.
 //     The texts do not depend on the kind of validator. A [Decoder] adds the values that only the Go
 //     type does not accept, such as a wrong date-time. The texts contain no Go types.
 //  2. No reference is fetched from a network or a disk. [CompileOptions.Resources] holds the other
 //     documents.
-//  3. Schemas and instances may come from a hostile peer. The constants of this package limit sizes,
-//     depths, numbers and patterns. [CompileOptions.MaxWork] limits the work for one instance, and
+//  3. Schemas and instances may come from a hostile peer. Sizes, depths, numbers and
+//     patterns are limited; see below. [CompileOptions.MaxWork] limits the work for one instance, and
 //     [Memory] the memory and the processors for several. Both are estimated from the bytes of the
 //     instance, before it is decoded. Patterns are RE2: matching takes time linear in the text.
 //  4. Validators and decoders are immutable. They and all functions are safe for concurrent use.
 //
 // # Limits
 //
-//	limit               value      unit            reason
-//	MaxSchemaBytes      256 Ki     bytes           a schema, and each resource, is kept in memory
-//	MaxSchemaDepth      128        levels          compiling is recursive
-//	MaxSubschemas       10,000     schemas         each takes memory while the validator exists
-//	MaxPatternBytes     16 Ki      bytes           parsing takes memory
-//	MaxPatternSize      10,000     instructions    matching takes time for each of them and each byte
-//	MaxPatternsSize     100,000    instructions    each takes about 40 bytes while the validator exists
-//	DefaultMaxWork      1e9        units           an instance takes about a second at most
-//	DefaultMaxMemory    48 Mi      bytes           the garbage collector doubles it
-//	MaxDefaults         256 Ki     bytes           short instances must not become long ones
-//	MaxViolations       32         violations      a model reads them
-//	MaxNumberDigits     1,000      digits          comparing numbers exactly takes time
-//	MaxNumberExponent   400        powers of ten   the digits of 1e400 take memory
-//	MaxGeneralDepth     128        levels          the general validator is recursive
+//	limit                 value      unit            reason
+//	size of a schema      256 Ki     bytes           a schema, and each resource, is kept in memory
+//	depth of a schema     128        levels          compiling is recursive
+//	subschemas            10,000     schemas         each takes memory while the validator exists
+//	length of a pattern   16 Ki      bytes           parsing takes memory
+//	size of a pattern     10,000     instructions    matching takes time for each of them and each byte
+//	size of all patterns  100,000    instructions    each takes about 40 bytes while the validator exists
+//	work                  1e9        units           an instance takes about a second at most
+//	memory                48 Mi      bytes           the garbage collector doubles it
+//	added defaults        256 Ki     bytes           short instances must not become long ones
+//	violations            32         violations      a model reads them
+//	digits of a number    1,000      digits          comparing numbers exactly takes time
+//	exponent of a number  400        powers of ten   the digits of 1e400 take memory
+//	depth of an instance  128        levels          the general validator is recursive
 //
 // A schema beyond a limit is a [CompileError], and an instance a [BudgetError].
 //

@@ -6,13 +6,30 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
+// The limits.
+const (
+	MaxSchemaBytes    = maxSchemaBytes
+	MaxSchemaDepth    = maxSchemaDepth
+	MaxSubschemas     = maxSubschemas
+	MaxPatternBytes   = maxPatternBytes
+	MaxPatternSize    = maxPatternSize
+	MaxPatternsSize   = maxPatternsSize
+	DefaultMaxWork    = defaultMaxWork
+	DefaultMaxMemory  = defaultMaxMemory
+	MaxDefaults       = maxDefaults
+	MaxViolations     = maxViolations
+	MaxNumberDigits   = maxNumberDigits
+	MaxNumberExponent = maxNumberExponent
+	MaxGeneralDepth   = maxGeneralDepth
+)
+
 // CompileGeneral compiles every schema for the general validator.
 func CompileGeneral(schema []byte) (*Validator, error) {
 	g, err := compileGeneral(schema, &CompileOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return &Validator{general: g, maxWork: DefaultMaxWork, memory: NewMemory(0)}, nil
+	return &Validator{general: g, maxWork: defaultMaxWork, memory: NewMemory(0)}, nil
 }
 
 // Verdict reports whether the general validator accepts an instance if it describes no violations.

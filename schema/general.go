@@ -91,8 +91,8 @@ func (g *general) validate(ctx context.Context, instance []byte, m meter, memory
 	if err != nil {
 		return textError(err)
 	}
-	if size.depth > MaxGeneralDepth {
-		return &BudgetError{Reason: fmt.Sprintf("a value for this schema may be nested %d deep, not %d", MaxGeneralDepth, size.depth)}
+	if size.depth > maxGeneralDepth {
+		return &BudgetError{Reason: fmt.Sprintf("a value for this schema may be nested %d deep, not %d", maxGeneralDepth, size.depth)}
 	}
 	e := estimate{graph: g.graph, meter: m, s: jsonscan.New(instance)}
 	if err := e.instance(len(instance)); err != nil {
@@ -116,7 +116,7 @@ func (g *general) validate(ctx context.Context, instance []byte, m meter, memory
 	if err != nil && (invalid == nil || invalid.Violations[0].Keyword != "duplicate") {
 		return err
 	}
-	r := report{schema: g.text, instance: instance, limit: MaxViolations, shared: &reportState{}}
+	r := report{schema: g.text, instance: instance, limit: maxViolations, shared: &reportState{}}
 	if invalid != nil {
 		r.violations = invalid.Violations
 	}
@@ -213,10 +213,10 @@ func (l *loader) prepare(value any, pointer string, depth int) error {
 }
 
 func (l *loader) prepareObject(schema map[string]any, pointer string, depth int) error {
-	if l.count++; l.count > MaxSubschemas {
+	if l.count++; l.count > maxSubschemas {
 		return tooMany(pointer)
 	}
-	if depth > MaxSchemaDepth {
+	if depth > maxSchemaDepth {
 		return tooDeep(pointer)
 	}
 	if err := l.checkDialect(schema, pointer); err != nil {

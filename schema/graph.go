@@ -66,7 +66,7 @@ func (g *graph) visit(s *jsonschema.Schema, order, pending *[]*jsonschema.Schema
 	if _, done := g.ids[s]; done {
 		return nil
 	}
-	if len(g.ids) >= MaxSubschemas {
+	if len(g.ids) >= maxSubschemas {
 		return tooMany("")
 	}
 	g.ids[s] = 0

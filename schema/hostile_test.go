@@ -18,7 +18,7 @@ import (
 const (
 	fourMiB = 4 << 20
 	// maxRatio is how much more CPU time than usualTime an instance may take. It is far more than
-	// DefaultMaxWork takes, and far less than the instances of TestHostileWork take without a limit.
+	// 1,000,000,000 takes, and far less than the instances of TestHostileWork take without a limit.
 	maxRatio = 100
 )
 
@@ -36,7 +36,7 @@ func usualTime() time.Duration {
 	})
 }
 
-// maxWork is DefaultMaxWork, or a tenth of it under the race detector, which takes ten times as long.
+// maxWork is 1,000,000,000, or a tenth of it under the race detector, which takes ten times as long.
 func maxWork() int64 {
 	if racetest.Enabled {
 		return schema.DefaultMaxWork / 10

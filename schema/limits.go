@@ -10,41 +10,41 @@ import (
 // Limits on schemas and instances. They bound what a hostile peer can cause and are far above
 // what ordinary schemas need.
 const (
-	// MaxSchemaBytes is the size of the largest schema that is compiled. It applies to each
+	// maxSchemaBytes is the size of the largest schema that is compiled. It applies to each
 	// resource separately.
-	MaxSchemaBytes = 256 << 10
-	// MaxSchemaDepth is how deeply a schema may be nested.
-	MaxSchemaDepth = 128
-	// MaxSubschemas is how many schemas a schema may consist of.
-	MaxSubschemas = 10_000
-	// DefaultMaxWork is the work that validating one instance may take, in units of about a
+	maxSchemaBytes = 256 << 10
+	// maxSchemaDepth is how deeply a schema may be nested.
+	maxSchemaDepth = 128
+	// maxSubschemas is how many schemas a schema may consist of.
+	maxSubschemas = 10_000
+	// defaultMaxWork is the work that validating one instance may take, in units of about a
 	// nanosecond, if [CompileOptions.MaxWork] is 0. Applying a schema to a value costs a fixed
 	// number of units, and units for the bytes that each keyword reads: a string of n bytes
 	// costs 4n for its length, 2n for a comparison, and 5n times the size of a pattern.
-	DefaultMaxWork = 1_000_000_000
-	// DefaultMaxMemory is how many bytes validations may use at a time; see [Memory]. A value for the
+	defaultMaxWork = 1_000_000_000
+	// defaultMaxMemory is how many bytes validations may use at a time; see [Memory]. A value for the
 	// general validator takes about 16 bytes for each member or item, 16 for each string or number
 	// and 400 for each object.
-	DefaultMaxMemory = 48 << 20
-	// MaxDefaults is how many bytes of defaults, and of digits of integers such as 1e100, decoding
+	defaultMaxMemory = 48 << 20
+	// maxDefaults is how many bytes of defaults, and of digits of integers such as 1e100, decoding
 	// adds to one instance. A short list of empty objects could become as long as all their defaults.
-	MaxDefaults = 256 << 10
-	// MaxPatternBytes is the length of the longest regular expression.
-	MaxPatternBytes = pattern.MaxBytes
-	// MaxPatternSize is how many instructions a regular expression may compile to.
-	MaxPatternSize = pattern.MaxSize
-	// MaxPatternsSize is how many instructions all regular expressions of a schema together may
+	maxDefaults = 256 << 10
+	// maxPatternBytes is the length of the longest regular expression.
+	maxPatternBytes = pattern.MaxBytes
+	// maxPatternSize is how many instructions a regular expression may compile to.
+	maxPatternSize = pattern.MaxSize
+	// maxPatternsSize is how many instructions all regular expressions of a schema together may
 	// compile to.
-	MaxPatternsSize = 100_000
-	// MaxViolations is how many violations a [ValidationError] reports.
-	MaxViolations = 32
-	// MaxNumberDigits is how many digits a number may have.
-	MaxNumberDigits = 1_000
-	// MaxNumberExponent is the largest exponent of a number. The smallest is -MaxNumberExponent.
-	MaxNumberExponent = 400
-	// MaxGeneralDepth is how deeply an instance may be nested that the general validator
+	maxPatternsSize = 100_000
+	// maxViolations is how many violations a [ValidationError] reports.
+	maxViolations = 32
+	// maxNumberDigits is how many digits a number may have.
+	maxNumberDigits = 1_000
+	// maxNumberExponent is the largest exponent of a number. The smallest is -maxNumberExponent.
+	maxNumberExponent = 400
+	// maxGeneralDepth is how deeply an instance may be nested that the general validator
 	// checks. The validator of raw bytes accepts 1,000 levels.
-	MaxGeneralDepth = 128
+	maxGeneralDepth = 128
 )
 
 const (
@@ -110,8 +110,8 @@ func (p *patternCache) compile(text string) (*pattern.Pattern, error) {
 	if known, ok := p.compiled[text]; ok {
 		return known, nil
 	}
-	if p.size > MaxPatternsSize {
-		return nil, fmt.Errorf("the patterns of a schema may have %d instructions in all", MaxPatternsSize)
+	if p.size > maxPatternsSize {
+		return nil, fmt.Errorf("the patterns of a schema may have %d instructions in all", maxPatternsSize)
 	}
 	compiled, err := pattern.Compile(text)
 	if _, ok := errors.AsType[*pattern.SizeError](err); ok {

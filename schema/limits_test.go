@@ -97,7 +97,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]float64{}
-	for _, row := range regexp.MustCompile(`(?m)^//\t((?:Default)?Max\w+) +([0-9,e]+)( [KM]i)? `).FindAllStringSubmatch(string(documentation), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^//\t([a-z ]+?) +([0-9,e]+)( [KM]i)? `).FindAllStringSubmatch(string(documentation), -1) {
 		value, err := strconv.ParseFloat(strings.ReplaceAll(row[2], ",", ""), 64)
 		if err != nil {
 			t.Fatal(err)
@@ -105,11 +105,19 @@ func TestLimitsAreDocumented(t *testing.T) {
 		documented[row[1]] = value * map[string]float64{"": 1, " Ki": 1 << 10, " Mi": 1 << 20}[row[3]]
 	}
 	limits := map[string]float64{
-		"MaxSchemaBytes": schema.MaxSchemaBytes, "MaxSchemaDepth": schema.MaxSchemaDepth, "MaxSubschemas": schema.MaxSubschemas,
-		"MaxPatternBytes": schema.MaxPatternBytes, "MaxPatternSize": schema.MaxPatternSize, "MaxPatternsSize": schema.MaxPatternsSize,
-		"DefaultMaxWork": schema.DefaultMaxWork, "DefaultMaxMemory": schema.DefaultMaxMemory, "MaxDefaults": schema.MaxDefaults,
-		"MaxViolations": schema.MaxViolations, "MaxNumberDigits": schema.MaxNumberDigits, "MaxNumberExponent": schema.MaxNumberExponent,
-		"MaxGeneralDepth": schema.MaxGeneralDepth,
+		"size of a schema":     schema.MaxSchemaBytes,
+		"depth of a schema":    schema.MaxSchemaDepth,
+		"subschemas":           schema.MaxSubschemas,
+		"length of a pattern":  schema.MaxPatternBytes,
+		"size of a pattern":    schema.MaxPatternSize,
+		"size of all patterns": schema.MaxPatternsSize,
+		"work":                 schema.DefaultMaxWork,
+		"memory":               schema.DefaultMaxMemory,
+		"added defaults":       schema.MaxDefaults,
+		"violations":           schema.MaxViolations,
+		"digits of a number":   schema.MaxNumberDigits,
+		"exponent of a number": schema.MaxNumberExponent,
+		"depth of an instance": schema.MaxGeneralDepth,
 	}
 	for name, value := range limits {
 		if documented[name] != value {
@@ -187,7 +195,7 @@ func workOf(t *testing.T, text, instance string) int {
 	})
 }
 
-// The work for a value is what the documentation of DefaultMaxWork says. It is counted before the next value.
+// The work for a value is what the documentation of 1,000,000,000 says. It is counted before the next value.
 func TestWork(t *testing.T) {
 	const each = 32 // for one schema and one value
 	compiled, err := pattern.Compile("a+")

@@ -25,11 +25,11 @@ type Memory struct {
 	slots *semaphore.Weighted // of large instances
 }
 
-// NewMemory returns a Memory of size bytes. 0 means [DefaultMaxMemory]. A negative size means no limit,
+// NewMemory returns a Memory of size bytes. 0 means 48 MiB. A negative size means no limit,
 // which is unsafe: an instance of n bytes can use 100n bytes and more.
 func NewMemory(size int64) *Memory {
 	if size == 0 {
-		size = DefaultMaxMemory
+		size = defaultMaxMemory
 	}
 	m := &Memory{size: size}
 	if size > 0 {

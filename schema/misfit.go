@@ -25,7 +25,7 @@ const (
 // withMisfits adds the values that the Go type of into does not accept to the error of validating raw.
 func (d *TypeDecoder) withMisfits(err error, raw []byte, into any) error {
 	invalid, ok := errors.AsType[*ValidationError](err)
-	if !ok || d.memberless || len(raw) > maxRepeated || len(invalid.Violations) == MaxViolations {
+	if !ok || d.memberless || len(raw) > maxRepeated || len(invalid.Violations) == maxViolations {
 		return err
 	}
 	switch invalid.Violations[0].Keyword {
@@ -39,8 +39,8 @@ func (d *TypeDecoder) withMisfits(err error, raw []byte, into any) error {
 		}
 	}
 	all := slices.Clip(invalid.Violations)
-	for _, v := range misfits(raw, into, MaxViolations) {
-		if len(all) < MaxViolations && !slices.ContainsFunc(invalid.Violations, func(other Violation) bool { return other.Pointer == v.Pointer && other.Keyword != "required" }) {
+	for _, v := range misfits(raw, into, maxViolations) {
+		if len(all) < maxViolations && !slices.ContainsFunc(invalid.Violations, func(other Violation) bool { return other.Pointer == v.Pointer && other.Keyword != "required" }) {
 			all = append(all, v)
 		}
 	}

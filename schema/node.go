@@ -106,7 +106,7 @@ func (n *node) accepted() []string {
 
 // defaultValue returns the default of a schema, or of a schema it refers to.
 func (n *node) defaultValue() []byte {
-	for range MaxSchemaDepth {
+	for range maxSchemaDepth {
 		switch {
 		case n == nil:
 			return nil

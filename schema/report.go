@@ -262,7 +262,7 @@ func (r *report) limitText(e *jsonschema.ValidationError, n *big.Rat) string {
 // missing returns a violation for each missing member.
 func (r *report) missing(e *jsonschema.ValidationError, v Violation, names []string) []Violation {
 	v.Keyword, v.Got, v.Accepted = "required", "", r.accepted(e)
-	names = names[:min(len(names), MaxViolations)]
+	names = names[:min(len(names), maxViolations)]
 	list := slices.Repeat([]Violation{v}, len(names))
 	for i, name := range names {
 		list[i].Expected = name
@@ -274,7 +274,7 @@ func (r *report) missing(e *jsonschema.ValidationError, v Violation, names []str
 func (r *report) unknown(e *jsonschema.ValidationError, v Violation, names []string) []Violation {
 	v.Expected, v.Got, v.Accepted = "a known member", "", r.accepted(e)
 	slices.Sort(names)
-	names = names[:min(len(names), MaxViolations)]
+	names = names[:min(len(names), maxViolations)]
 	list := slices.Repeat([]Violation{v}, len(names))
 	for i, name := range names {
 		list[i].Pointer = pointerOf(v.Pointer, name)

@@ -39,15 +39,15 @@ func parseNumber(text []byte) (n number, ok bool) {
 // isPlain reports whether a number is written without fraction and exponent.
 func isPlain(text []byte) bool { return !bytes.ContainsAny(text, ".eE") }
 
-// isBounded reports whether a number has at most MaxNumberDigits digits and an exponent of at most
-// MaxNumberExponent.
+// isBounded reports whether a number has at most maxNumberDigits digits and an exponent of at most
+// maxNumberExponent.
 func isBounded(text []byte) bool {
 	digits, exponent := numberSize(text)
-	return digits <= MaxNumberDigits && exponent <= MaxNumberExponent
+	return digits <= maxNumberDigits && exponent <= maxNumberExponent
 }
 
 // numberSize returns the number of digits before the exponent, and the exponent without its sign.
-// An exponent above MaxNumberExponent is MaxNumberExponent+1.
+// An exponent above maxNumberExponent is maxNumberExponent+1.
 func numberSize(text []byte) (digits, exponent int) {
 	mantissa, power := text, []byte(nil)
 	if i := bytes.IndexAny(text, "eE"); i >= 0 {
@@ -59,7 +59,7 @@ func numberSize(text []byte) (digits, exponent int) {
 		}
 	}
 	for _, c := range power {
-		exponent = min(10*exponent+int(c-'0'), MaxNumberExponent+1)
+		exponent = min(10*exponent+int(c-'0'), maxNumberExponent+1)
 	}
 	return digits, exponent
 }

@@ -55,7 +55,7 @@ func compareNumbers(t *testing.T, a, b string) {
 	if got, want := string(x.append(nil)), ratX.RatString(); got != want {
 		t.Errorf("%s is written %s, want %s", a, got, want)
 	}
-	m := &meter{limit: DefaultMaxWork}
+	m := &meter{limit: defaultMaxWork}
 	formX, formY := canonical([]byte(a), math.MaxInt, m), canonical([]byte(b), math.MaxInt, m)
 	if got, want := bytes.Equal(formX, formY), ratX.Cmp(ratY) == 0; got != want {
 		t.Errorf("the forms of %s and %s are %s and %s", a, b, formX, formY)
@@ -76,10 +76,10 @@ func compareNumbers(t *testing.T, a, b string) {
 
 func TestNumberLimits(t *testing.T) {
 	for text, want := range map[string]bool{
-		strings.Repeat("1", MaxNumberDigits):          true,
-		strings.Repeat("1", MaxNumberDigits+1):        false,
-		"0." + strings.Repeat("1", MaxNumberDigits-1): true,
-		"0." + strings.Repeat("1", MaxNumberDigits):   false,
+		strings.Repeat("1", maxNumberDigits):          true,
+		strings.Repeat("1", maxNumberDigits+1):        false,
+		"0." + strings.Repeat("1", maxNumberDigits-1): true,
+		"0." + strings.Repeat("1", maxNumberDigits):   false,
 		"1e400":                        true,
 		"1E+400":                       true,
 		"1e-0400":                      true,
@@ -104,7 +104,7 @@ func TestEqual(t *testing.T) {
 		{`{"a":1,"b":[true]}`, `{"b":[true],"\u0061":1.0}`, true}, {`{"a":1}`, `{"a":1,"b":1}`, false}, {`{"a":1}`, `{"b":1}`, false},
 		{`true`, `false`, false}, {`null`, `false`, false}, {`0`, `false`, false}, {`[]`, `{}`, false}, {`-0`, `0`, true}, {`"\n"`, `"\u000a"`, true}, {`1000000000000000000000`, `1e21`, true}, {`0.5`, `5e-1`, true}, {`[0.5]`, `["1/2"]`, false},
 	} {
-		m := &meter{limit: DefaultMaxWork}
+		m := &meter{limit: defaultMaxWork}
 		if got := bytes.Equal(canonical([]byte(test.a), math.MaxInt, m), canonical([]byte(test.b), math.MaxInt, m)); got != test.want {
 			t.Errorf("%s and %s: %t", test.a, test.b, got)
 		}

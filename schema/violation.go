@@ -74,7 +74,7 @@ func (v Violation) same(other Violation) bool {
 
 // ValidationError reports an instance that does not match the schema.
 type ValidationError struct {
-	Violations []Violation // at least one, at most [MaxViolations]
+	Violations []Violation // at least one, at most 32
 }
 
 // Error returns the violations, one per line.
@@ -87,7 +87,7 @@ func (e *ValidationError) Error() string {
 }
 
 // BudgetError reports an instance that was not validated because it exceeds a limit: the work of
-// [CompileOptions.MaxWork], [MaxNumberDigits], [MaxNumberExponent] or [MaxGeneralDepth].
+// [CompileOptions.MaxWork], or one of those in the package documentation.
 type BudgetError struct {
 	Pointer string // the JSON Pointer of the value where the limit was exceeded
 	Reason  string

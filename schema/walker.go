@@ -22,7 +22,7 @@ type walker struct {
 	violations     []Violation
 }
 
-// errFull ends a validation that has found MaxViolations.
+// errFull ends a validation that has found maxViolations.
 var errFull = errors.New("schema: too many violations")
 
 func newWalker(instance []byte, m meter) walker {
@@ -70,7 +70,7 @@ func (w *walker) record(v Violation) error {
 		return nil // two schemas found it
 	}
 	w.violations = append(w.violations, v)
-	if len(w.violations) == MaxViolations {
+	if len(w.violations) == maxViolations {
 		return errFull
 	}
 	return nil
@@ -175,10 +175,10 @@ func (w *walker) number(n *node) error {
 	}
 	w.spend(len(raw))
 	plainInteger := isPlain(raw)
-	if !(plainInteger && len(raw) <= MaxNumberDigits) && !isBounded(raw) {
+	if !(plainInteger && len(raw) <= maxNumberDigits) && !isBounded(raw) {
 		return &BudgetError{
 			Pointer: w.path.pointer(),
-			Reason:  fmt.Sprintf("a number may have %d digits and an exponent of up to ±%d", MaxNumberDigits, MaxNumberExponent),
+			Reason:  fmt.Sprintf("a number may have %d digits and an exponent of up to ±%d", maxNumberDigits, maxNumberExponent),
 		}
 	}
 	t := integerType | numberType

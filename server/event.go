@@ -45,11 +45,11 @@ type Event struct {
 
 // Limits of events.
 const (
-	// MaxPayload is the maximum size of an occurrence in bytes, as JSON (SEP-3415, Delivery profile).
-	MaxPayload = 256 << 10
-	// MaxEventID is the maximum length in bytes of [PublishOptions].ID, and of a principal in
+	// maxPayload is the maximum size of an occurrence in bytes, as JSON (SEP-3415, Delivery profile).
+	maxPayload = 256 << 10
+	// maxEventID is the maximum length in bytes of [PublishOptions].ID, and of a principal in
 	// [PublishOptions].For.
-	MaxEventID = 256
+	maxEventID = 256
 )
 
 // A Match says whether a subscription with these arguments gets an event, and what its payload is:

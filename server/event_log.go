@@ -42,7 +42,7 @@ type topic struct {
 }
 
 // markInterval is how long nothing happens before a mark is added. It is shorter than half of
-// [store.DefaultLogAge].
+// the default of [store.Limits].LogAge.
 const markInterval = time.Minute
 
 // attach sets the server of the topic, once.
@@ -77,16 +77,16 @@ func (t *topic) publish(ctx context.Context, data json.RawMessage, o PublishOpti
 	if s == nil {
 		return errNotRegistered
 	}
-	if len(o.ID) > MaxEventID || len(o.For) > MaxEventID {
-		return fmt.Errorf("an id and a principal have at most %d bytes", MaxEventID)
+	if len(o.ID) > maxEventID || len(o.For) > maxEventID {
+		return fmt.Errorf("an id and a principal have at most %d bytes", maxEventID)
 	}
 	if t.validator != nil {
 		if err := t.validator.WithMemory(s.memory).Validate(ctx, data); err != nil {
 			return fmt.Errorf("the payload does not fit its schema: %w", err)
 		}
 	}
-	if size := len(data) + len(o.ID) + len(t.name) + occurrenceOverhead; size > MaxPayload {
-		return fmt.Errorf("an occurrence has at most %d bytes, not %d", MaxPayload, size)
+	if size := len(data) + len(o.ID) + len(t.name) + occurrenceOverhead; size > maxPayload {
+		return fmt.Errorf("an occurrence has at most %d bytes, not %d", maxPayload, size)
 	}
 	if _, err := t.append(ctx, s, &record{ID: o.ID, Time: o.Time, For: o.For, Data: data}); err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 	"github.com/dovetail-go/dovetail/schema"
 )
 
+// maxProblems is how many problems an error lists, as many as an error of package schema.
+const maxProblems = 32
+
 // A fields decodes named strings into a struct of strings, numbers, booleans, lists of strings or
 // encoding.TextUnmarshaler, or into a map[string]string. The strings are the arguments of a prompt,
 // or the variables of a URI template. It may be used concurrently.
@@ -112,7 +115,7 @@ func (f *fields) names() []string {
 }
 
 // decode sets the fields of the struct, or the map, that into points to. of returns the values for
-// a name, or nil. The error lists all problems, up to schema.MaxViolations.
+// a name, or nil. The error lists all problems, up to 32.
 func (f *fields) decode(into any, given []string, of func(name string) []string) error {
 	v := reflect.ValueOf(into).Elem()
 	if f.isMap {
@@ -125,7 +128,7 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 	}
 	var problems []string
 	for _, name := range given {
-		if len(problems) == schema.MaxViolations {
+		if len(problems) == maxProblems {
 			break
 		}
 		if !slices.ContainsFunc(f.list, func(field field) bool { return field.name == name }) {
@@ -150,7 +153,7 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 	if len(problems) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(problems[:min(len(problems), schema.MaxViolations)], "; "))
+	return errors.New(strings.Join(problems[:min(len(problems), maxProblems)], "; "))
 }
 
 // setChecked sets v to values, if they are allowed. The error says what was expected.

@@ -92,11 +92,11 @@ type Options struct {
 	// MaxTasks is how many calls run as tasks at the same time, at this replica. More tasks wait. One
 	// principal may have half as many tasks that have not ended, and at least 1. More are refused with
 	// [jsonrpc.Busy], so that one principal does not block the others. A task that its client has lost
-	// ends at its TTL at the latest, and counts until then. Default [DefaultMaxTasks].
+	// ends at its TTL at the latest, and counts until then. Default 1000.
 	MaxTasks int
 	// ValidationMemory is how many bytes the validation of large arguments and results may use at a
 	// time. A call waits while other calls use them, and fails if its arguments alone need more.
-	// Arguments that need less than 64 KiB are not counted. Default: [schema.DefaultMaxMemory], 48 MiB.
+	// Arguments that need less than 64 KiB are not counted. Default: 48 MiB.
 	// Negative: no limit, which lets a caller use about 100 times the memory of its message.
 	ValidationMemory int64
 	// Logger receives messages for the operator: panics, errors that clients do not see, refusals
@@ -158,7 +158,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 		panic(fmt.Sprintf("server.New: %v", err))
 	}
 	if s.options.MaxTasks <= 0 {
-		s.options.MaxTasks = DefaultMaxTasks
+		s.options.MaxTasks = defaultMaxTasks
 	}
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.records.shared = s.options.Store

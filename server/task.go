@@ -52,8 +52,8 @@ func (m TaskMode) String() string {
 	return fmt.Sprintf("TaskMode(%d)", int(m))
 }
 
-// DefaultMaxTasks is the default of [Options].MaxTasks.
-const DefaultMaxTasks = 1000
+// defaultMaxTasks is the default of [Options].MaxTasks.
+const defaultMaxTasks = 1000
 
 // execution returns the member execution of a tool's definition, which clients of 2025-11-25 read.
 func (m TaskMode) execution() *mcp.ToolExecution {

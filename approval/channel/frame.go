@@ -164,12 +164,15 @@ func errorFrame(id json.RawMessage, reason string) []byte {
 	return append(append(f, id...), '}')
 }
 
+// maxReason is the length of the longest reason in bytes. Package approval cuts longer ones.
+const maxReason = 1 << 10
+
 // truncate cuts a reason at a character boundary.
 func truncate(reason string) string {
-	if len(reason) <= approval.MaxReason {
+	if len(reason) <= maxReason {
 		return reason
 	}
-	end := approval.MaxReason
+	end := maxReason
 	for !utf8.RuneStart(reason[end]) {
 		end--
 	}

@@ -243,7 +243,7 @@ func request(id string) *approval.Request {
 	now := time.Now().UTC()
 	return &approval.Request{
 		ID: id, Target: approval.Target{Server: "files", Tool: "write"}, Arguments: json.RawMessage(`{"n":1}`),
-		Created: now, Deadline: now.Add(approval.DefaultExpiry),
+		Created: now, Deadline: now.Add(5 * time.Minute),
 	}
 }
 

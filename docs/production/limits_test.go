@@ -2,7 +2,12 @@ package production_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,14 +15,9 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/era"
-	"github.com/dovetail-go/dovetail/internal/token"
+	sealed "github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
-	"github.com/dovetail-go/dovetail/schema"
 	"github.com/dovetail-go/dovetail/transport"
-	"github.com/dovetail-go/dovetail/transport/oauth"
-	"github.com/dovetail-go/dovetail/transport/stdio"
-	"github.com/dovetail-go/dovetail/transport/store"
-	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // size is a number of bytes.
@@ -52,16 +52,16 @@ func TestLimits(t *testing.T) {
 		"transport.Limits.Subscriptions":          transport.Limits{}.WithDefaults().Subscriptions,
 		"transport.Limits.SessionTTL":             transport.Limits{}.WithDefaults().SessionTTL,
 		"transport.Limits.WriteTimeout":           transport.Limits{}.WithDefaults().WriteTimeout,
-		"streamable.Options.KeepAlive":            streamable.DefaultKeepAlive,
+		"streamable.Options.KeepAlive":            time.Duration(declared(t, "transport/streamable", "defaultKeepAlive")),
 		"parameters of initialize":                size(era.MaxHandshake),
 		"parameters of subscriptions/listen":      size(era.MaxListenParams),
 		"a URI that is watched":                   size(era.MaxWatchedURI),
-		"store.Limits.LogBytes":                   size(store.DefaultLogBytes),
-		"store.Limits.LogAge":                     store.DefaultLogAge,
-		"store.Limits.LogEntries":                 store.DefaultLogEntries,
-		"store.Limits.Lease":                      store.DefaultLease,
-		"store.MemoryOptions.Bytes":               size(store.DefaultMemoryBytes),
-		"streamable.ServeOptions.ShutdownTimeout": streamable.DefaultShutdownTimeout,
+		"store.Limits.LogBytes":                   size(declared(t, "transport/store", "defaultLogBytes")),
+		"store.Limits.LogAge":                     time.Duration(declared(t, "transport/store", "defaultLogAge")),
+		"store.Limits.LogEntries":                 declared(t, "transport/store", "defaultLogEntries"),
+		"store.Limits.Lease":                      time.Duration(declared(t, "transport/store", "defaultLease")),
+		"store.MemoryOptions.Bytes":               size(declared(t, "transport/store", "defaultMemoryBytes")),
+		"streamable.ServeOptions.ShutdownTimeout": time.Duration(declared(t, "transport/streamable", "defaultShutdownTimeout")),
 		"jsonrpc.Options.MaxInFlight":             defaults.MaxInFlight,
 		"jsonrpc.Options.MaxPending":              defaults.MaxPending,
 		"messages of a batch":                     64,
@@ -69,18 +69,18 @@ func TestLimits(t *testing.T) {
 		"jsonrpc.Options.Drain":                   defaults.Drain,
 		"jsonrpc.Options.Grace":                   defaults.Grace,
 		"stdio.ServeOptions.MaxLine":              size(16 << 20),
-		"stdio.CommandOptions.Grace":              stdio.DefaultGrace,
-		"oauth.CodeFlow.Timeout":                  oauth.DefaultLoginTimeout,
-		"oauth.ProtectOptions.Grace":              oauth.DefaultTokenGrace,
+		"stdio.CommandOptions.Grace":              time.Duration(declared(t, "transport/stdio", "defaultGrace")),
+		"oauth.CodeFlow.Timeout":                  time.Duration(declared(t, "transport/oauth", "defaultLoginTimeout")),
+		"oauth.ProtectOptions.Grace":              time.Duration(declared(t, "transport/oauth", "defaultTokenGrace")),
 		"rounds of questions of a call":           era.MaxRounds,
 		"an answer before 2026-07-28":             era.InputTimeout,
 		"the sealed state of a call is valid":     era.StateLifetime,
-		"the sealed state of a call":              size(token.MaxToken),
+		"the sealed state of a call":              size(sealed.MaxToken),
 		"subscriptions of a connection":           era.MaxListens,
 		"resources watched by a connection":       era.MaxSubscribed,
-		"server.Options.ValidationMemory":         size(schema.DefaultMaxMemory),
-		"schema.DefaultMaxWork":                   schema.DefaultMaxWork,
-		"schema.MaxDefaults":                      size(schema.MaxDefaults),
+		"server.Options.ValidationMemory":         size(declared(t, "schema", "defaultMaxMemory")),
+		"the work for a value":                    declared(t, "schema", "defaultMaxWork"),
+		"the defaults of a value":                 size(declared(t, "schema", "maxDefaults")),
 	} {
 		if d, ok := value.(time.Duration); ok {
 			value = strings.NewReplacer("h0m0s", " h", "m0s", " min").Replace(d.String())
@@ -116,4 +116,58 @@ func hasRow(text, name, value string) bool {
 		}
 	}
 	return false
+}
+
+// declared returns the value of a constant in a folder of the module, which may be unexported.
+func declared(t *testing.T, folder, name string) int64 {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if group, ok := decl.(*ast.GenDecl); ok && group.Tok == token.CONST {
+				for _, spec := range group.Specs {
+					if spec := spec.(*ast.ValueSpec); spec.Names[0].Name == name && len(spec.Values) == 1 {
+						if n, exact := constant.Int64Val(value(t, spec.Values[0])); exact {
+							return n
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Fatalf("%s has no constant %s with a value", folder, name)
+	return 0
+}
+
+// units are the durations of package time that constants use.
+var units = map[string]time.Duration{"Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
+
+// value computes an expression of numbers and units of time.
+func value(t *testing.T, e ast.Expr) constant.Value {
+	t.Helper()
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return constant.MakeFromLiteral(e.Value, e.Kind, 0)
+	case *ast.SelectorExpr:
+		if unit, ok := units[e.Sel.Name]; ok {
+			return constant.MakeInt64(int64(unit))
+		}
+	case *ast.BinaryExpr:
+		x, y := value(t, e.X), value(t, e.Y)
+		if e.Op != token.SHL {
+			return constant.BinaryOp(x, e.Op, y)
+		}
+		if n, exact := constant.Uint64Val(y); exact {
+			return constant.Shift(x, e.Op, uint(n))
+		}
+	}
+	t.Fatalf("value does not compute a %T", e)
+	return nil
 }

@@ -115,16 +115,16 @@ func TestWorkerAndJobsThatEnd(t *testing.T) {
 		{"finished", func(r *workerRig, job *store.Job) { r.worker.Finish(job) }, []time.Duration{0}, ""},
 		{"handed back", func(r *workerRig, job *store.Job) { r.worker.HandBack(job, 3*time.Second) }, []time.Duration{0, 3 * time.Second}, ""},
 		{"handed back without a pause", func(r *workerRig, job *store.Job) { r.worker.HandBack(job, -time.Second) }, []time.Duration{0, 0}, ""},
-		{"left", func(*workerRig, *store.Job) {}, []time.Duration{0, store.DefaultLease}, ""},
+		{"left", func(*workerRig, *store.Job) {}, []time.Duration{0, 30 * time.Second}, ""},
 		{"finished while the queue is away", func(r *workerRig, job *store.Job) {
 			r.queue.away.Store(true)
 			r.worker.Finish(job)
 			r.queue.away.Store(false)
-		}, []time.Duration{0, store.DefaultLease}, "the store does not know that a job has ended"},
+		}, []time.Duration{0, 30 * time.Second}, "the store does not know that a job has ended"},
 		{"finished after its lease", func(r *workerRig, job *store.Job) {
-			<-time.After(store.DefaultLease + time.Second)
+			<-time.After(30*time.Second + time.Second)
 			r.worker.Finish(job)
-		}, []time.Duration{0, store.DefaultLease}, ""},
+		}, []time.Duration{0, 30 * time.Second}, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -311,7 +311,7 @@ func TestTaskGoesOnAtAnotherReplica(t *testing.T) {
 		alive := r.replica(func(_ context.Context, run *task.Run) task.Outcome { return task.Outcome{Result: run.State} })
 		alive.Start()
 		r.expect(alive, id, mcp.TaskWorking)
-		<-time.After(2 * store.DefaultLease)
+		<-time.After(2 * 30 * time.Second)
 		if got := r.expect(alive, id, mcp.TaskCompleted); string(got.Result) != `{"paid":true}` {
 			t.Errorf("the second run has the state %s", got.Result)
 		}
@@ -357,7 +357,7 @@ func TestTaskHasOneOutcome(t *testing.T) {
 		slow.kill() // its lease ends
 		fast := r.replica(func(context.Context, *task.Run) task.Outcome { return result("fast") })
 		fast.Start()
-		<-time.After(2 * store.DefaultLease)
+		<-time.After(2 * 30 * time.Second)
 		r.expect(fast, id, mcp.TaskCompleted)
 		slow.link.cut.Store(false)
 		close(release)
@@ -373,13 +373,13 @@ func TestLongTaskKeepsItsLease(t *testing.T) {
 		var runs atomic.Int32
 		run := func(context.Context, *task.Run) task.Outcome {
 			runs.Add(1)
-			<-time.After(10 * store.DefaultLease)
+			<-time.After(10 * 30 * time.Second)
 			return result("long")
 		}
 		e, other := r.replica(run), r.replica(run)
 		other.Start()
 		id := r.create(e, task.Spec{})
-		<-time.After(11 * store.DefaultLease)
+		<-time.After(11 * 30 * time.Second)
 		r.expect(e, id, mcp.TaskCompleted)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("the task has run %d times", n)
@@ -477,7 +477,7 @@ func TestCancellationWithoutMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.expect(e, id, mcp.TaskWorking)
-		<-time.After(store.DefaultLease / 2)
+		<-time.After(30 * time.Second / 2)
 		r.expect(e, id, mcp.TaskCancelled)
 	})
 }

@@ -49,7 +49,7 @@ func TestReplicasThatEndBeforeTheFunction(t *testing.T) {
 		reader := r.replica(done)
 		for range 20 {
 			poisoned().Start()
-			<-time.After(3 * store.DefaultLease)
+			<-time.After(3 * 30 * time.Second)
 		}
 		if got := r.expect(reader, id, mcp.TaskFailed); attempts.Load() != 11 || !strings.Contains(string(got.Error), "was not executed") {
 			t.Errorf("%d attempts, the error is %s", attempts.Load(), got.Error)
@@ -210,7 +210,7 @@ func TestLostRunEndsWhenItSaves(t *testing.T) {
 		first.kill()
 		second := r.replica(done)
 		second.Start()
-		<-time.After(2 * store.DefaultLease)
+		<-time.After(2 * 30 * time.Second)
 		r.expect(second, id, mcp.TaskCompleted)
 		first.link.cut.Store(false)
 		close(back)

@@ -118,7 +118,7 @@ func (r *rig) cutOff(function func(ctx context.Context, run *task.Run) task.Outc
 	first.kill()
 	e = r.replica(done)
 	e.Start()
-	<-time.After(3 * store.DefaultLease)
+	<-time.After(3 * 30 * time.Second)
 	r.expect(e, id, mcp.TaskFailed)
 	first.link.cut.Store(false)
 	close(back)
@@ -266,7 +266,7 @@ func TestCancelledRunComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		other.Start()
-		<-time.After(3 * store.DefaultLease)
+		<-time.After(3 * 30 * time.Second)
 		r.expect(other, id, mcp.TaskFailed)
 		e.link.cut.Store(false)
 		<-time.After(time.Minute)

@@ -15,8 +15,8 @@ import (
 
 // Maximum sizes of the files in a bundle, in bytes.
 const (
-	MaxProgram = 256 << 20
-	MaxIcon    = 1 << 20
+	maxProgram = 256 << 20
+	maxIcon    = 1 << 20
 )
 
 // A Bundle is what an .mcpb bundle contains beside the description of its server.
@@ -167,7 +167,7 @@ func (s *Server) bundleFiles(b *Bundle) ([]bundleFile, error) {
 	var files []bundleFile
 	m := s.manifest(b)
 	if b.Icon != "" {
-		icon, err := newBundleFile(b.Files, iconName, b.Icon, MaxIcon, 0o644)
+		icon, err := newBundleFile(b.Files, iconName, b.Icon, maxIcon, 0o644)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func (s *Server) bundleFiles(b *Bundle) ([]bundleFile, error) {
 		m.Icon = iconName
 	}
 	for _, system := range sortedKeys(b.Programs) {
-		program, err := newBundleFile(b.Files, s.programName(system), b.Programs[system], MaxProgram, 0o755)
+		program, err := newBundleFile(b.Files, s.programName(system), b.Programs[system], maxProgram, 0o755)
 		if err != nil {
 			return nil, err
 		}

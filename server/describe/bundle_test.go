@@ -198,8 +198,8 @@ func TestBundleFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	large("program", describe.MaxProgram+1) // a sparse file
-	large("icon", describe.MaxIcon+1)
+	large("program", 256<<20+1) // a sparse file
+	large("icon", 1<<20+1)
 	for name, test := range map[string]struct {
 		change func(b *describe.Bundle)
 		want   string

@@ -24,8 +24,8 @@ const CatalogPath = "/.well-known/ai-catalog.json"
 
 // Maximum lengths of documents that are read, in bytes.
 const (
-	MaxCard    = 64 << 10
-	MaxCatalog = 1 << 20
+	maxCard    = 64 << 10
+	maxCatalog = 1 << 20
 )
 
 const cardSchema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
@@ -73,12 +73,12 @@ func (s Server) Card() ([]byte, error) {
 	})
 }
 
-// ParseCard decodes the server card of another server. The text may have up to [MaxCard] bytes.
+// ParseCard decodes the server card of another server. The text may have up to 64 KiB.
 // Unknown members are ignored. The error joins a *[FieldError] for each fault, or is that of the JSON
 // text. URLs may be http.
 func ParseCard(text []byte) (Server, error) {
-	if len(text) > MaxCard {
-		return Server{}, fmt.Errorf("describe: a server card may have %d bytes", MaxCard)
+	if len(text) > maxCard {
+		return Server{}, fmt.Errorf("describe: a server card may have %d bytes", maxCard)
 	}
 	var in card
 	if err := json.Unmarshal(text, &in); err != nil {
@@ -157,8 +157,8 @@ func (s *Server) cardURL() string {
 
 // parseCatalog returns the entries for server cards.
 func parseCatalog(text []byte) ([]catalogEntry, error) {
-	if len(text) > MaxCatalog {
-		return nil, fmt.Errorf("describe: an AI catalog may have %d bytes", MaxCatalog)
+	if len(text) > maxCatalog {
+		return nil, fmt.Errorf("describe: an AI catalog may have %d bytes", maxCatalog)
 	}
 	var in catalog
 	if err := json.Unmarshal(text, &in); err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/dovetail-go/dovetail/internal/netguard"
 )
 
-// DefaultMaxServers is the default of [DiscoverOptions].MaxServers.
-const DefaultMaxServers = 100
+// defaultMaxServers is the default of [DiscoverOptions].MaxServers.
+const defaultMaxServers = 100
 
 // DiscoverOptions configures [Discover]. The zero value is valid.
 type DiscoverOptions struct {
-	// MaxServers is the maximum number of cards that are read. Default [DefaultMaxServers].
+	// MaxServers is the maximum number of cards that are read. Default 100.
 	MaxServers int
 	// Timeout bounds each request, including redirects. Default 10 s.
 	Timeout time.Duration
@@ -49,11 +49,11 @@ func Discover(ctx context.Context, origin string, opts *DiscoverOptions) iter.Se
 		options = *opts
 	}
 	if options.MaxServers <= 0 {
-		options.MaxServers = DefaultMaxServers
+		options.MaxServers = defaultMaxServers
 	}
 	guard := netguard.New(&netguard.Options{
 		AllowLoopback: options.AllowLoopback, Allow: options.Allow, Proxy: options.Proxy, TLS: options.TLS,
-		Timeout: max(options.Timeout, 0), MaxBody: MaxCatalog,
+		Timeout: max(options.Timeout, 0), MaxBody: maxCatalog,
 	})
 	return func(yield func(Server, error) bool) {
 		entries, err := fetchCatalog(ctx, guard, origin)
@@ -75,7 +75,7 @@ func Discover(ctx context.Context, origin string, opts *DiscoverOptions) iter.Se
 }
 
 func fetchCatalog(ctx context.Context, guard *netguard.Guard, origin string) ([]catalogEntry, error) {
-	text, err := fetch(ctx, guard, strings.TrimSuffix(origin, "/")+CatalogPath, CatalogType, MaxCatalog)
+	text, err := fetch(ctx, guard, strings.TrimSuffix(origin, "/")+CatalogPath, CatalogType, maxCatalog)
 	if err != nil {
 		return nil, fmt.Errorf("describe: an AI catalog: %w", err)
 	}
@@ -90,7 +90,7 @@ func fetchCard(ctx context.Context, guard *netguard.Guard, entry *catalogEntry) 
 	}
 	if entry.URL != "" {
 		var err error
-		if text, err = fetch(ctx, guard, entry.URL, CardType, MaxCard); err != nil {
+		if text, err = fetch(ctx, guard, entry.URL, CardType, maxCard); err != nil {
 			return Server{}, fmt.Errorf("describe: a server card: %w", err)
 		}
 	}

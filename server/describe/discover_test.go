@@ -82,7 +82,7 @@ func TestDiscover(t *testing.T) {
 		),
 		"/a": cardText("a", "https://example.com/mcp"), "/old": cardText("old", "https://example.com/mcp"),
 		"/broken": "{", "/private": cardText("b", "https://10.0.0.1/mcp"), "/http": cardText("b", "http://example.com/mcp"),
-		"/long": cardText("long", "https://example.com/mcp") + strings.Repeat(" ", describe.MaxCard),
+		"/long": cardText("long", "https://example.com/mcp") + strings.Repeat(" ", 64<<10),
 		"/last": cardText("last", "https://{x}.example.com/mcp\", \"variables\": {\"x\": {}}, \"y\": \""),
 	}
 	origin, opts := newSite(t, texts)
@@ -112,7 +112,7 @@ func TestDiscoverWithoutCatalog(t *testing.T) {
 		"none":          {"", "status 404"},
 		"not JSON":      {"<html>", "an AI catalog"},
 		"other version": {`{"specVersion": "2.0", "entries": []}`, "specVersion 1"},
-		"too long":      {catalogText() + strings.Repeat(" ", describe.MaxCatalog), "1048576 bytes"},
+		"too long":      {catalogText() + strings.Repeat(" ", 1<<20), "1048576 bytes"},
 		"duplicate":     {`{"specVersion": "1.0", "entries": [], "entries": []}`, "duplicate"},
 	} {
 		t.Run(name, func(t *testing.T) {

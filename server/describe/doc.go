@@ -33,7 +33,7 @@
 //  2. The same description gives the same bytes, with the same version of Go.
 //  3. Tools and prompts that are hidden from some callers are in no document.
 //  4. A value that is marked as secret is refused, so that it cannot be published.
-//  5. What is read is bounded: a catalog by [MaxCatalog] and a card by [MaxCard].
+//  5. What is read is bounded: a catalog by 1 MiB and a card by 64 KiB.
 //  6. All functions may be called concurrently. A Server must not be changed while a function uses it.
 //
 // # Trust

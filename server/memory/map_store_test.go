@@ -145,7 +145,7 @@ func TestAdmit(t *testing.T) {
 		}
 	}
 	var defaults *memory.Limits
-	if err := defaults.Admit(facts("", "u"), memory.Usage{Records: memory.DefaultFacts}, 1, 1); err == nil || !strings.Contains(err.Error(), "at most 200 facts about one user") {
+	if err := defaults.Admit(facts("", "u"), memory.Usage{Records: 200}, 1, 1); err == nil || !strings.Contains(err.Error(), "at most 200 facts about one user") {
 		t.Errorf("the defaults admit one fact too many: %v", err)
 	}
 }

@@ -17,10 +17,10 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultMaxName     = 256
-	DefaultMaxSnapshot = 1 << 20
-	DefaultMaxValue    = 4 << 10
-	DefaultTimeout     = 10 * time.Second
+	defaultMaxName     = 256
+	defaultMaxSnapshot = 1 << 20
+	defaultMaxValue    = 4 << 10
+	defaultTimeout     = 10 * time.Second
 )
 
 // Options configure a memory server. The zero value is ready to use. A zero number means its
@@ -38,10 +38,10 @@ type Options struct {
 	// the result is "[]", an empty conversation.
 	MissingIsError bool
 	// MaxName, MaxSnapshot and MaxValue are the longest id or key, snapshot and fact that
-	// callers may send, in bytes. Defaults [DefaultMaxName], [DefaultMaxSnapshot] and
-	// [DefaultMaxValue].
+	// callers may send, in bytes. Defaults 256, 1 MiB and
+	// 4 KiB.
 	MaxName, MaxSnapshot, MaxValue int
-	// Timeout bounds each operation of the store. Default [DefaultTimeout].
+	// Timeout bounds each operation of the store. Default 10 s.
 	Timeout time.Duration
 }
 
@@ -64,13 +64,13 @@ func (o *Options) withDefaults() Options {
 	of.Logger = cmp.Or(of.Logger, slog.Default())
 	opts.Server = &of
 	for limit, defaultValue := range map[*int]int{
-		&opts.MaxName: DefaultMaxName, &opts.MaxSnapshot: DefaultMaxSnapshot, &opts.MaxValue: DefaultMaxValue,
+		&opts.MaxName: defaultMaxName, &opts.MaxSnapshot: defaultMaxSnapshot, &opts.MaxValue: defaultMaxValue,
 	} {
 		if *limit = cmp.Or(*limit, defaultValue); *limit < 0 {
 			*limit = math.MaxInt
 		}
 	}
-	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)
+	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
 	return opts
 }
 

@@ -75,23 +75,23 @@ type Query struct {
 
 // Defaults of [Limits].
 const (
-	DefaultConversations = 1000
-	DefaultFacts         = 200
-	DefaultOwnerBytes    = 32 << 20
-	DefaultTotalBytes    = 256 << 20
+	defaultConversations = 1000
+	defaultFacts         = 200
+	defaultOwnerBytes    = 32 << 20
+	defaultTotalBytes    = 256 << 20
 )
 
 // Limits bound what a store keeps. A zero field means its default, a negative field no limit.
 // [Size] counts the bytes.
 type Limits struct {
-	// Conversations is the maximum per owner. Default [DefaultConversations].
+	// Conversations is the maximum per owner. Default 1000.
 	Conversations int
 	// Facts is the maximum per owner and user; get_user_facts returns all of them in one
-	// result. Default [DefaultFacts].
+	// result. Default 200.
 	Facts int
-	// OwnerBytes is the maximum per owner. Default [DefaultOwnerBytes].
+	// OwnerBytes is the maximum per owner. Default 32 MiB.
 	OwnerBytes int64
-	// TotalBytes is the maximum of all owners together. Default [DefaultTotalBytes].
+	// TotalBytes is the maximum of all owners together. Default 256 MiB.
 	TotalBytes int64
 }
 
@@ -121,9 +121,9 @@ func (l *Limits) Admit(in Collection, have Usage, records int, bytes int64) erro
 	if l != nil {
 		limits = *l
 	}
-	count, counted := cmp.Or(limits.Conversations, DefaultConversations), "conversations"
+	count, counted := cmp.Or(limits.Conversations, defaultConversations), "conversations"
 	if in.Kind == Facts {
-		count, counted = cmp.Or(limits.Facts, DefaultFacts), "facts about one user"
+		count, counted = cmp.Or(limits.Facts, defaultFacts), "facts about one user"
 	}
 	for _, bound := range []struct {
 		of          string
@@ -131,8 +131,8 @@ func (l *Limits) Admit(in Collection, have Usage, records int, bytes int64) erro
 		have, added int64
 	}{
 		{counted, int64(count), int64(have.Records), int64(records)},
-		{"bytes in one memory", cmp.Or(limits.OwnerBytes, DefaultOwnerBytes), have.OwnerBytes, bytes},
-		{"bytes in all memories together", cmp.Or(limits.TotalBytes, DefaultTotalBytes), have.TotalBytes, bytes},
+		{"bytes in one memory", cmp.Or(limits.OwnerBytes, defaultOwnerBytes), have.OwnerBytes, bytes},
+		{"bytes in all memories together", cmp.Or(limits.TotalBytes, defaultTotalBytes), have.TotalBytes, bytes},
 	} {
 		if bound.limit >= 0 && bound.added > 0 && bound.have > bound.limit-bound.added {
 			return &FullError{Of: bound.of, Limit: bound.limit}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/pattern"
-	"github.com/dovetail-go/dovetail/schema"
 )
 
 // A converter converts schemas of the document to JSON Schema 2020-12. Schemas of OpenAPI 3.1
@@ -62,8 +61,11 @@ func (c *converter) root(schema json.RawMessage) (*converted, error) {
 	return nil, fmt.Errorf("the references from %.256s are circular", schema)
 }
 
+// maxSchemaBytes is the size of the largest schema that package schema compiles.
+const maxSchemaBytes = 256 << 10
+
 // errTooLarge says that a schema is too large to be compiled.
-var errTooLarge = fmt.Errorf("its schema has more than %d bytes", schema.MaxSchemaBytes)
+var errTooLarge = fmt.Errorf("its schema has more than %d bytes", maxSchemaBytes)
 
 // complete adds $defs with the definitions that a schema needs.
 func (c *converter) complete(root *converted) (json.RawMessage, error) {
@@ -78,7 +80,7 @@ func (c *converter) complete(root *converted) (json.RawMessage, error) {
 			return nil, err
 		}
 		definitions = appendMember(definitions, jsonscan.AppendString(nil, c.names[targets[i]]), definition.text)
-		if len(definitions) > schema.MaxSchemaBytes {
+		if len(definitions) > maxSchemaBytes {
 			return nil, errTooLarge
 		}
 		targets = appendUnique(targets, definition.targets...)

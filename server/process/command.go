@@ -19,10 +19,10 @@ import (
 
 // Defaults of a [Command].
 const (
-	// DefaultGrace is the default of [Command].Grace.
-	DefaultGrace = 2 * time.Second
-	// DefaultMaxProcesses is the default of [Command].MaxProcesses.
-	DefaultMaxProcesses = 256
+	// defaultGrace is the default of [Command].Grace.
+	defaultGrace = 2 * time.Second
+	// defaultMaxProcesses is the default of [Command].MaxProcesses.
+	defaultMaxProcesses = 256
 )
 
 const (
@@ -64,10 +64,10 @@ type Command struct {
 	// input is empty.
 	Input bool
 	// Grace is how long the command and its descendants may take to end after SIGTERM before
-	// they are killed. Default [DefaultGrace]. Windows kills immediately.
+	// they are killed. Default 2 s. Windows kills immediately.
 	Grace time.Duration
 	// MaxProcesses is the highest permitted number of processes. All are killed when there
-	// are more. Default [DefaultMaxProcesses]. Only Linux enforces it.
+	// are more. Default 256. Only Linux enforces it.
 	MaxProcesses int
 }
 
@@ -103,7 +103,7 @@ func (g *Guard) Start(c *Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	supervision := procgroup.Supervision{Grace: cmp.Or(c.Grace, DefaultGrace), MaxProcesses: cmp.Or(c.MaxProcesses, DefaultMaxProcesses)}
+	supervision := procgroup.Supervision{Grace: cmp.Or(c.Grace, defaultGrace), MaxProcesses: cmp.Or(c.MaxProcesses, defaultMaxProcesses)}
 	path, args := g.commandLine(supervision, path, c.Args)
 	p := &Process{cmd: exec.Command(path, args...), stopTimeout: supervision.Grace, secrets: secretValues(c.Secrets), done: make(chan struct{})}
 	p.cmd.Dir = c.Dir

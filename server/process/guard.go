@@ -82,7 +82,7 @@ func Main() *Guard {
 // starts programs itself, such as stdio.Command: the server and everything that it starts
 // then end with the connection.
 func (g *Guard) Wrap(path string, args ...string) (guard string, guardArgs []string) {
-	return g.commandLine(procgroup.Supervision{Grace: DefaultGrace / 2, MaxProcesses: DefaultMaxProcesses}, path, args)
+	return g.commandLine(procgroup.Supervision{Grace: defaultGrace / 2, MaxProcesses: defaultMaxProcesses}, path, args)
 }
 
 func (g *Guard) commandLine(s procgroup.Supervision, path string, args []string) (string, []string) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// DefaultMaxJobs is the default of [Jobs].Max.
-const DefaultMaxJobs = 16
+// defaultMaxJobs is the default of [Jobs].Max.
+const defaultMaxJobs = 16
 
 const (
 	// maxJobOutput is the number of bytes that the output of a job keeps.
@@ -24,7 +24,7 @@ const (
 type Jobs struct {
 	// Guard starts the commands.
 	Guard *Guard
-	// Max is the number of jobs that may run at the same time. Default [DefaultMaxJobs]. Four
+	// Max is the number of jobs that may run at the same time. Default 16. Four
 	// times as many ended jobs are kept; the oldest are dropped.
 	Max int
 
@@ -80,7 +80,7 @@ func (j *Jobs) Start(label string, c *Command) (*Job, error) {
 	if j.closed {
 		return nil, ErrClosed
 	}
-	limit := cmp.Or(j.Max, DefaultMaxJobs)
+	limit := cmp.Or(j.Max, defaultMaxJobs)
 	running := 0
 	for _, job := range j.jobs {
 		if job.Running() {

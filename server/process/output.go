@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// DefaultMaxOutput is the default of [Output].Max, in bytes.
-const DefaultMaxOutput = 64 << 10
+// defaultMaxOutput is the default of [Output].Max, in bytes.
+const defaultMaxOutput = 64 << 10
 
 // An Output is an io.Writer that keeps the last bytes written to it and counts all of them.
 // The zero value is ready to use.
 type Output struct {
-	// Max is the number of bytes that are kept. Default [DefaultMaxOutput].
+	// Max is the number of bytes that are kept. Default 64 KiB.
 	Max int
 
 	mu      sync.Mutex
@@ -26,7 +26,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.written += int64(len(p))
-	limit := cmp.Or(o.Max, DefaultMaxOutput)
+	limit := cmp.Or(o.Max, defaultMaxOutput)
 	o.end = append(o.end, p[max(0, len(p)-limit):]...)
 	if len(o.end) > 2*limit {
 		o.end = append(o.end[:0], o.end[len(o.end)-limit:]...)
@@ -47,7 +47,7 @@ func (o *Output) Written() int64 {
 func (o *Output) Since(since int64) (text []byte, now, omitted int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	kept := min(int64(len(o.end)), int64(cmp.Or(o.Max, DefaultMaxOutput)))
+	kept := min(int64(len(o.end)), int64(cmp.Or(o.Max, defaultMaxOutput)))
 	since = min(max(since, 0), o.written)
 	if oldest := o.written - kept; since < oldest {
 		omitted = oldest - since

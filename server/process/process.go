@@ -84,7 +84,7 @@ func (g *Guard) Run(ctx context.Context, c *Command) (Exit, error) {
 }
 
 // Output runs a command to its end and returns the last limit bytes of its standard output, 0
-// meaning [DefaultMaxOutput]. It ignores the command's Stdout and Stderr. A non-zero exit
+// meaning 64 KiB. It ignores the command's Stdout and Stderr. A non-zero exit
 // status is a *[FailedError], an output that could not be read completely [ErrTruncated].
 func (g *Guard) Output(ctx context.Context, c *Command, limit int) (*Output, error) {
 	command, stdout, stderr := *c, &Output{Max: limit}, &Output{}

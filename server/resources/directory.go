@@ -33,10 +33,10 @@ type DirectoryOptions struct {
 	// ListOnly omits the template: files can be listed, but not read.
 	ListOnly bool
 	// MaxFiles is the maximum number of files in the listing. Listing more is an error.
-	// Default [DefaultMaxFiles].
+	// Default 10,000.
 	MaxFiles int
 	// MaxSize is the size of the largest file that can be read, in bytes. Default
-	// [DefaultMaxSize].
+	// 10 MiB.
 	MaxSize int64
 }
 
@@ -85,7 +85,7 @@ func entries(tree filetree.Tree, opts *DirectoryOptions) ([]*server.Entry, error
 	}
 	d := &directory{
 		tree: tree, pattern: pattern, hidden: options.Hidden,
-		maxFiles: cmp.Or(max(options.MaxFiles, 0), DefaultMaxFiles), maxSize: cmp.Or(max(options.MaxSize, 0), DefaultMaxSize),
+		maxFiles: cmp.Or(max(options.MaxFiles, 0), defaultMaxFiles), maxSize: cmp.Or(max(options.MaxSize, 0), defaultMaxSize),
 		base: strings.TrimSuffix(listing.URI, "/") + "/",
 	}
 	template := server.Template{

@@ -21,7 +21,7 @@ type FileOptions struct {
 	// Resource describes the resource. Its default URI is file:/// and the name of the
 	// file, its default Name the last element, its default MIMEType that of the extension.
 	server.Resource
-	// MaxSize is the maximum size of the file, in bytes. Default [DefaultMaxSize].
+	// MaxSize is the maximum size of the file, in bytes. Default 10 MiB.
 	MaxSize int64
 }
 
@@ -42,7 +42,7 @@ func File(root *os.Root, name string, opts *FileOptions) (*server.Entry, error) 
 	resource.URI = cmp.Or(resource.URI, filetree.URI(defaultURI, name))
 	resource.Name = cmp.Or(resource.Name, path.Base(name))
 	resource.MIMEType = cmp.Or(resource.MIMEType, filetree.MediaType(name))
-	limit := cmp.Or(max(options.MaxSize, 0), DefaultMaxSize)
+	limit := cmp.Or(max(options.MaxSize, 0), defaultMaxSize)
 	entry, err := server.NewResource(resource, func(context.Context, *server.Request) (mcp.ResourceContents, error) {
 		f, err := openRegular(root, name)
 		if err != nil {
@@ -102,14 +102,14 @@ func readError(uri string, err error) error {
 
 // Defaults of options.
 const (
-	// DefaultMaxSize is the maximum size of contents, in bytes.
-	DefaultMaxSize = 10 << 20
-	// DefaultMaxFiles is the maximum number of files in a listing.
-	DefaultMaxFiles = 10_000
-	// DefaultInterval is the interval at which [Watch] checks files.
-	DefaultInterval = 2 * time.Second
-	// DefaultTimeout bounds an HTTP request.
-	DefaultTimeout = 30 * time.Second
+	// defaultMaxSize is the maximum size of contents, in bytes.
+	defaultMaxSize = 10 << 20
+	// defaultMaxFiles is the maximum number of files in a listing.
+	defaultMaxFiles = 10_000
+	// defaultInterval is the interval at which [Watch] checks files.
+	defaultInterval = 2 * time.Second
+	// defaultTimeout bounds an HTTP request.
+	defaultTimeout = 30 * time.Second
 )
 
 const (

@@ -114,10 +114,10 @@ func TestFileLimit(t *testing.T) {
 		t.Errorf("%d bytes were read", len(got))
 	}
 	wantFailed(t, session, "app:small", "longer than 999 bytes")
-	if err := root.WriteFile("big", bytes.Repeat([]byte("x"), resources.DefaultMaxSize), 0o666); err != nil {
+	if err := root.WriteFile("big", bytes.Repeat([]byte("x"), 10<<20), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if got := text(t, session, "file:///big"); len(got) != resources.DefaultMaxSize {
+	if got := text(t, session, "file:///big"); len(got) != 10<<20 {
 		t.Errorf("%d bytes were read", len(got))
 	}
 	bigger, err := root.Create("bigger")

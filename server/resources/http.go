@@ -29,9 +29,9 @@ type HTTPOptions struct {
 	// Header is added to requests to the origin of the URL. It is not sent to other
 	// origins after a redirect.
 	Header http.Header
-	// MaxSize is the maximum size of a response, in bytes. Default [DefaultMaxSize].
+	// MaxSize is the maximum size of a response, in bytes. Default 10 MiB.
 	MaxSize int64
-	// Timeout bounds a request including redirects. Default [DefaultTimeout].
+	// Timeout bounds a request including redirects. Default 30 s.
 	Timeout time.Duration
 	// AllowLoopback permits loopback addresses, and http for them.
 	AllowLoopback bool
@@ -57,8 +57,8 @@ func HTTP(url string, opts *HTTPOptions) (*server.Entry, error) {
 	}
 	r := &httpResource{url: url, header: options.Header.Clone(), guard: netguard.New(&netguard.Options{
 		AllowLoopback: options.AllowLoopback, Allow: options.Allow, Proxy: options.Proxy, TLS: options.TLS,
-		Timeout: cmp.Or(max(options.Timeout, 0), DefaultTimeout),
-		MaxBody: cmp.Or(max(options.MaxSize, 0), DefaultMaxSize),
+		Timeout: cmp.Or(max(options.Timeout, 0), defaultTimeout),
+		MaxBody: cmp.Or(max(options.MaxSize, 0), defaultMaxSize),
 	})}
 	if err := r.guard.Check(url); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 )
 
 // Watch notifies clients that have subscribed to resources when the files of these resources
-// change. It checks the files every interval, 0 meaning [DefaultInterval], for their existence,
+// change. It checks the files every interval, 0 meaning 2 s, for their existence,
 // modification time and size. The listing of a directory changes when files are added or
 // removed.
 //
@@ -39,7 +39,7 @@ func Watch(ctx context.Context, s *server.Server, interval time.Duration, entrie
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.run(ctx, cmp.Or(max(interval, 0), DefaultInterval))
+		w.run(ctx, cmp.Or(max(interval, 0), defaultInterval))
 	}()
 	return func() {
 		cancel()

@@ -72,7 +72,7 @@ func TestWatchDirectory(t *testing.T) {
 		root := open(t, map[string]string{"a.md": "1", "sub/b c.md": "1", ".hidden": "1", "c.txt": "1"})
 		entries := directory(t, root, &resources.DirectoryOptions{Pattern: "**/*.md"})
 		changes, stop := watch(t, 0, entries, "file:///", "file:///a.md", "file:///sub/b%20c.md", "file:///new.md", "file:///.hidden", "file:///c.txt")
-		play(t, changes, resources.DefaultInterval,
+		play(t, changes, 2*time.Second,
 			step{"nothing", func() error { return nil }, nil},
 			step{"another size", func() error { return root.WriteFile("a.md", []byte("12"), 0o666) }, []string{"file:///a.md"}},
 			step{"another time", func() error { return root.Chtimes("sub/b c.md", time.Time{}, time.Unix(1, 0)) }, []string{"file:///sub/b%20c.md"}},

@@ -8,11 +8,13 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
-	"github.com/dovetail-go/dovetail/server/workspace"
 )
 
 // progressEvery is the interval of progress reports.
 const progressEvery = 200 * time.Millisecond
+
+// maxLast is how many bytes of the output a progress report has.
+const maxLast = 2000
 
 // commands is the service with run_command.
 type commands struct{ shell *Shell }
@@ -76,7 +78,7 @@ func (c *commands) RunCommand(ctx context.Context, r *server.Request, in runComm
 // progressOf returns a function that reports the newest output of a command as progress.
 func progressOf(ctx context.Context, r *server.Request) func(written int64, last []byte) {
 	return func(written int64, last []byte) {
-		last = last[max(0, len(last)-workspace.MaxLine):]
+		last = last[max(0, len(last)-maxLast):]
 		_ = r.Progress(ctx, float64(written), 0, strings.ToValidUTF8(strings.TrimSpace(string(last)), "\uFFFD")) // an error means that the caller does not listen
 	}
 }

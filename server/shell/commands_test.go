@@ -189,7 +189,7 @@ func TestPortsMakeRoom(t *testing.T) {
 		listener.Close()
 	}
 	ends := []func() error{register(first, "http://")}
-	for len(ends) < DefaultMaxPorts {
+	for len(ends) < defaultMaxPorts {
 		ends = append(ends, register("127.0.0.1", "http://"))
 	}
 	defer register("127.0.0.1", "16 ports are registered already")()

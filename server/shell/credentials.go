@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// MaxCredentials is the number of credentials in one [Credentials].
-	MaxCredentials = 64
-	// MaxCredential is the longest value of a credential, in bytes.
-	MaxCredential = 64 << 10
+	// maxCredentials is the number of credentials in one [Credentials].
+	maxCredentials = 64
+	// maxCredential is the longest value of a credential, in bytes.
+	maxCredential = 64 << 10
 
 	maxCredentialName = 256 // bytes of a name, or of the name of a variable
 )
 
-// ErrTooManyCredentials is returned by [Credentials.Set] for one more than [MaxCredentials].
+// ErrTooManyCredentials is returned by [Credentials.Set] for one more than 64.
 var ErrTooManyCredentials = errors.New("shell: too many credentials")
 
 // Credentials are secrets, such as API keys, that commands get by name: a model names the
@@ -36,7 +36,7 @@ type Credentials struct {
 
 // Set adds or replaces a credential: commands that name it get the environment variable. The
 // error is [ErrTooManyCredentials], or says which argument is invalid, without the value. The
-// name has 1 to 256 bytes without control characters; the value has 1 to [MaxCredential] bytes
+// name has 1 to 256 bytes without control characters; the value has 1 to 64 KiB
 // without NUL.
 func (c *Credentials) Set(name, variable, value string) error {
 	switch {
@@ -44,12 +44,12 @@ func (c *Credentials) Set(name, variable, value string) error {
 		return fmt.Errorf("shell: the name of a credential: expected 1 to %d bytes without control characters", maxCredentialName)
 	case !isVariable(variable):
 		return fmt.Errorf("shell: the credential %.256q: expected the name of an environment variable: letters, digits and underscores", name)
-	case value == "" || len(value) > MaxCredential || strings.ContainsRune(value, 0):
-		return fmt.Errorf("shell: the credential %.256q: expected a value of 1 to %d bytes without NUL", name, MaxCredential)
+	case value == "" || len(value) > maxCredential || strings.ContainsRune(value, 0):
+		return fmt.Errorf("shell: the credential %.256q: expected a value of 1 to %d bytes without NUL", name, maxCredential)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.byName[name] == nil && len(c.byName) >= MaxCredentials {
+	if c.byName[name] == nil && len(c.byName) >= maxCredentials {
 		return ErrTooManyCredentials
 	}
 	if c.byName == nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
-	"github.com/dovetail-go/dovetail/server/workspace"
 )
 
 // git are the tools for the repository in the workspace. git runs no programs that the
@@ -45,7 +44,7 @@ func (g *git) run(ctx context.Context, limit int, args ...string) (*process.Outp
 
 // output returns the output of a git command, or its end.
 func (g *git) output(ctx context.Context, args ...string) (string, error) {
-	output, err := g.run(ctx, workspace.MaxText, args...)
+	output, err := g.run(ctx, 256<<10, args...)
 	return output.Text(), err
 }
 

@@ -20,12 +20,12 @@ import (
 
 // Defaults of [Options].
 const (
-	// DefaultMaxCommands is the default of [Options].MaxCommands.
-	DefaultMaxCommands = 16
-	// DefaultMaxSessions is the default of [Options].MaxSessions.
-	DefaultMaxSessions = 10
-	// DefaultMaxPorts is the default of [Options].MaxPorts.
-	DefaultMaxPorts = 16
+	// defaultMaxCommands is the default of [Options].MaxCommands.
+	defaultMaxCommands = 16
+	// defaultMaxSessions is the default of [Options].MaxSessions.
+	defaultMaxSessions = 10
+	// defaultMaxPorts is the default of [Options].MaxPorts.
+	defaultMaxPorts = 16
 )
 
 // Options configure a [Shell]. The zero value is ready to use. A limit of 0 means its default.
@@ -39,25 +39,25 @@ type Options struct {
 	// proxy on 127.0.0.1, which this package starts.
 	PortURL string
 	// MaxCommands is the number of calls of run_command, session_run and the git tools that may
-	// run at the same time. Default [DefaultMaxCommands].
+	// run at the same time. Default 16.
 	MaxCommands int
 	// MaxJobs is the number of commands that may run in the background at the same time.
-	// Default process.DefaultMaxJobs.
+	// Default 16.
 	MaxJobs int
 	// MaxSessions is the number of sessions that may be open at the same time. Default
-	// [DefaultMaxSessions].
+	// 10.
 	MaxSessions int
 	// MaxProcesses is the number of processes of one command or session; all of them are killed
-	// when there are more. Default process.DefaultMaxProcesses. Only Linux enforces it.
+	// when there are more. Default 256. Only Linux enforces it.
 	MaxProcesses int
 	// MaxOutput is the number of bytes that are kept of each output stream of run_command, and
-	// of the output of session_run. Default process.DefaultMaxOutput.
+	// of the output of session_run. Default 64 KiB.
 	MaxOutput int
 	// Ports are the ports that register_port forwards whatever process listens there. It forwards another port only
 	// while a command of the shell listens there, and on systems other than Linux, which do not say which process
 	// listens, no other port.
 	Ports []int
-	// MaxPorts is the number of registered ports, without PortURL. Default [DefaultMaxPorts].
+	// MaxPorts is the number of registered ports, without PortURL. Default 16.
 	MaxPorts int
 	// Logger logs errors of registered ports. Default slog.Default().
 	Logger *slog.Logger
@@ -109,14 +109,14 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 	}
 	s := &Shell{
 		guard: guard.Separate(), servers: guard, workspace: w,
-		maxOutput: cmp.Or(o.MaxOutput, process.DefaultMaxOutput), maxProcesses: o.MaxProcesses,
-		running: make(chan struct{}, cmp.Or(o.MaxCommands, DefaultMaxCommands)),
-		ports:   ports{allowed: slices.Clone(o.Ports), template: o.PortURL, limit: cmp.Or(o.MaxPorts, DefaultMaxPorts), logger: cmp.Or(o.Logger, slog.Default())},
+		maxOutput: cmp.Or(o.MaxOutput, 64<<10), maxProcesses: o.MaxProcesses,
+		running: make(chan struct{}, cmp.Or(o.MaxCommands, defaultMaxCommands)),
+		ports:   ports{allowed: slices.Clone(o.Ports), template: o.PortURL, limit: cmp.Or(o.MaxPorts, defaultMaxPorts), logger: cmp.Or(o.Logger, slog.Default())},
 		env:     slices.Clone(o.Env),
 	}
 	s.jobs = process.Jobs{Guard: s.guard, Max: o.MaxJobs}
 	s.ports.owns = s.guard.Owns
-	s.sessions = sessions{shell: s, limit: cmp.Or(o.MaxSessions, DefaultMaxSessions)}
+	s.sessions = sessions{shell: s, limit: cmp.Or(o.MaxSessions, defaultMaxSessions)}
 	s.closing, s.close = context.WithCancelCause(context.Background())
 	s.onceDone = sync.OnceValue(s.stop)
 	return s, nil

@@ -88,18 +88,18 @@ func TestSetCredential(t *testing.T) {
 	for _, wrong := range []struct{ name, variable, value string }{
 		{"", "A", "value"}, {"a\nb", "A", "value"}, {strings.Repeat("x", 257), "A", "value"},
 		{"a", "", "value"}, {"a", "1A", "value"}, {"a", "A-B", "value"}, {"a", "A=B", "value"},
-		{"a", "A", ""}, {"a", "A", "value\x00"}, {"a", "A", strings.Repeat("x", MaxCredential+1)},
+		{"a", "A", ""}, {"a", "A", "value\x00"}, {"a", "A", strings.Repeat("x", maxCredential+1)},
 	} {
 		if err := c.Set(wrong.name, wrong.variable, wrong.value); err == nil || wrong.value != "" && strings.Contains(err.Error(), wrong.value) {
 			t.Errorf("%.20q %q: %v", wrong.name, wrong.variable, err)
 		}
 	}
-	for i := range MaxCredentials {
-		if err := c.Set(fmt.Sprint(i), "A", strings.Repeat("x", MaxCredential)); err != nil {
+	for i := range maxCredentials {
+		if err := c.Set(fmt.Sprint(i), "A", strings.Repeat("x", maxCredential)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Set("more", "A", "hunter2"); !errors.Is(err, ErrTooManyCredentials) || c.Len() != MaxCredentials {
+	if err := c.Set("more", "A", "hunter2"); !errors.Is(err, ErrTooManyCredentials) || c.Len() != maxCredentials {
 		t.Errorf("%v with %d credentials", err, c.Len())
 	}
 	if err := c.Set("0", "A", "hunter2"); err != nil {

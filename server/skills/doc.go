@@ -34,7 +34,7 @@
 // # Limits
 //
 // A skill has at most [mcp.MaxSkillResources] files with at most [mcp.MaxSkillBytes] together, those
-// of nested skills included: every client accepts that. A folder has at most [DefaultMaxSkills]
+// of nested skills included: every client accepts that. A folder has at most 1000
 // skills, unless the options say otherwise, and at most 100,000 files and folders, 64 levels deep.
 //
 // # Concurrency

@@ -21,25 +21,25 @@ import (
 
 // Defaults of options.
 const (
-	// DefaultURI begins the URIs of the files.
-	DefaultURI = "skill://"
-	// DefaultMaxSkills is the maximum number of skills of a folder.
-	DefaultMaxSkills = 1000
-	// DefaultInterval is the time between two scans of a folder that is mounted.
-	DefaultInterval = 2 * time.Second
+	// defaultURI begins the URIs of the files.
+	defaultURI = "skill://"
+	// defaultMaxSkills is the maximum number of skills of a folder.
+	defaultMaxSkills = 1000
+	// defaultInterval is the time between two scans of a folder that is mounted.
+	defaultInterval = 2 * time.Second
 )
 
 // Options configure [Directory] and [FS]. The zero value is ready to use.
 type Options struct {
 	// URI begins the URIs of the files; their paths in the folder follow. It ends with a slash. A
 	// folder that is itself a skill needs one that ends with the name of the skill, such as
-	// skill://git-workflow/. Default: [DefaultURI].
+	// skill://git-workflow/. Default: "skill://".
 	URI string
-	// MaxSkills is the maximum number of skills. More are an error. Default: [DefaultMaxSkills].
+	// MaxSkills is the maximum number of skills. More are an error. Default: 1000.
 	MaxSkills int
 	// Interval is the time between two scans while the folder is mounted. A scan reads a file
 	// only if its size or modification time has changed. Negative: the folder is scanned by
-	// [Folder.Reload] only. Default: [DefaultInterval].
+	// [Folder.Reload] only. Default: 2 s.
 	Interval time.Duration
 	// CacheHint says how long, and for whom, clients may cache the files and the answers to
 	// skills/get. By default they may not.
@@ -87,9 +87,9 @@ func open(tree filetree.Tree, opts *Options) (*Folder, error) {
 	if opts != nil {
 		f.opts = *opts
 	}
-	f.opts.URI = cmp.Or(f.opts.URI, DefaultURI)
-	f.opts.MaxSkills = cmp.Or(max(f.opts.MaxSkills, 0), DefaultMaxSkills)
-	f.opts.Interval = cmp.Or(f.opts.Interval, DefaultInterval)
+	f.opts.URI = cmp.Or(f.opts.URI, defaultURI)
+	f.opts.MaxSkills = cmp.Or(max(f.opts.MaxSkills, 0), defaultMaxSkills)
+	f.opts.Interval = cmp.Or(f.opts.Interval, defaultInterval)
 	f.opts.Logger = cmp.Or(f.opts.Logger, slog.Default())
 	if _, err := url.Parse(f.opts.URI + "x"); err != nil || !strings.Contains(f.opts.URI, "://") || !strings.HasSuffix(f.opts.URI, "/") {
 		return nil, errors.New("skills: Options.URI must be like skill:// or skill://acme/")

@@ -101,7 +101,7 @@ const (
 	defaultWindow     = 15 * time.Minute
 	defaultSuspend    = time.Hour
 	defaultSweep      = 5 * time.Minute
-	maxSweep          = 10 * time.Minute // shorter than half of store.DefaultLogAge
+	maxSweep          = 10 * time.Minute // shorter than half of the default of store.Limits.LogAge
 )
 
 func (o *Options) withDefaults() (Options, error) {

@@ -53,7 +53,7 @@ func (w *Workspace) Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a file of at most limit bytes, 0 meaning [DefaultMaxSize]. A larger file is
+// ReadFile reads a file of at most limit bytes, 0 meaning 10 MiB. A larger file is
 // [ErrTooLarge].
 func (w *Workspace) ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := w.Open(path)
@@ -61,7 +61,7 @@ func (w *Workspace) ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	limit = cmp.Or(limit, DefaultMaxSize)
+	limit = cmp.Or(limit, defaultMaxSize)
 	info, err := f.Stat()
 	if err != nil {
 		return nil, w.wrap(path, err)
@@ -95,7 +95,7 @@ func (w *Workspace) ReadDir(path string) ([]fs.DirEntry, error) {
 
 // Walk visits a file, or a directory and everything below it, in the order of names. It does
 // not follow links and skips what cannot be read. visit may return fs.SkipDir and fs.SkipAll.
-// complete is false if the walk has reached [MaxVisited] entries or 64 levels.
+// complete is false if the walk has reached 200,000 entries or 64 levels.
 func (w *Workspace) Walk(ctx context.Context, path string, visit func(name string, entry fs.DirEntry) error) (complete bool, err error) {
 	name, err := w.Name(path)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *Workspace) Walk(ctx context.Context, path string, visit func(name strin
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if visited++; visited > MaxVisited {
+		if visited++; visited > maxVisited {
 			complete = false
 			return fs.SkipAll
 		}
@@ -153,7 +153,7 @@ func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
 type Line struct {
 	// Number counts from 1.
 	Number int
-	// Text is the line without its line break. A line longer than [MaxLine] is cut and ends
+	// Text is the line without its line break. A line longer than 2000 bytes is cut and ends
 	// with an ellipsis.
 	Text string
 }
@@ -179,9 +179,9 @@ func IsText(head []byte) bool {
 	return control*10 <= len(head)*3 && utf8.Valid(head)
 }
 
-// Lines reads at most limit lines and about [MaxText] bytes of a text file, starting at the
+// Lines reads at most limit lines and about 256 KiB of a text file, starting at the
 // line with the number first. more reports that further lines follow. Only the first
-// [MaxScanned] bytes of the file are searched; lines beyond them are [ErrTooLarge].
+// 64 MiB of the file are searched; lines beyond them are [ErrTooLarge].
 func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (lines []Line, more bool, err error) {
 	f, err := w.Open(path)
 	if err != nil {
@@ -194,7 +194,7 @@ func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (l
 	}
 	scanned, read := 0, 0
 	for number := 1; ; number++ {
-		line, size, err := readLine(reader, MaxLine)
+		line, size, err := readLine(reader, maxLine)
 		scanned += size
 		switch {
 		case size == 0 && err == io.EOF && (number > first || number == 1):
@@ -205,9 +205,9 @@ func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (l
 			return nil, false, w.wrap(path, err)
 		case ctx.Err() != nil:
 			return nil, false, context.Cause(ctx)
-		case scanned > MaxScanned:
-			return nil, false, &Error{path, fmt.Errorf("%w: lines after the first %d bytes cannot be read", ErrTooLarge, MaxScanned)}
-		case len(lines) == limit, read > MaxText:
+		case scanned > maxScanned:
+			return nil, false, &Error{path, fmt.Errorf("%w: lines after the first %d bytes cannot be read", ErrTooLarge, maxScanned)}
+		case len(lines) == limit, read > maxText:
 			return lines, true, nil
 		}
 		if number >= first {
@@ -225,7 +225,7 @@ func readLine(r *bufio.Reader, limit int) (line string, size int, err error) {
 		piece, err := r.ReadSlice('\n')
 		size += len(piece)
 		kept = append(kept, piece[:min(len(piece), max(0, limit+len("\r\n")-len(kept)))]...)
-		if err == bufio.ErrBufferFull && size <= MaxScanned {
+		if err == bufio.ErrBufferFull && size <= maxScanned {
 			continue
 		}
 		if err == bufio.ErrBufferFull {
@@ -235,10 +235,10 @@ func readLine(r *bufio.Reader, limit int) (line string, size int, err error) {
 	}
 }
 
-// displayText returns a line as valid UTF-8, cut at MaxLine.
+// displayText returns a line as valid UTF-8, cut at 2000 bytes.
 func displayText(line string) string {
-	if len(line) > MaxLine {
-		line = line[:MaxLine] + "…"
+	if len(line) > maxLine {
+		line = line[:maxLine] + "…"
 	}
 	return strings.ToValidUTF8(line, "\uFFFD")
 }

@@ -53,7 +53,7 @@ type Match struct {
 
 // Grep returns at most limit lines that match an expression, in the text files that
 // [Workspace.Find] returns, or in dir itself if dir is a file. complete is false if there may
-// be more matches: after limit, after the first [DefaultMaxSize] bytes of a file, or after the
+// be more matches: after limit, after the first 10 MiB of a file, or after the
 // first 256 KiB of a line.
 func (w *Workspace) Grep(ctx context.Context, dir, pattern string, expression *regexp.Regexp, limit int) (matches []Match, complete bool, err error) {
 	skipped := false
@@ -79,7 +79,7 @@ func (w *Workspace) grepFile(ctx context.Context, name string, expression *regex
 		return true, nil
 	}
 	defer f.Close()
-	reader := bufio.NewReader(io.LimitReader(f, DefaultMaxSize))
+	reader := bufio.NewReader(io.LimitReader(f, defaultMaxSize))
 	if head, _ := reader.Peek(sniffLen); !IsText(head) {
 		return true, nil
 	}
@@ -87,7 +87,7 @@ func (w *Workspace) grepFile(ctx context.Context, name string, expression *regex
 	for number, read := 1, 0; ctx.Err() == nil; number++ {
 		line, size, err := readLine(reader, maxSearched)
 		if size == 0 || err != nil && err != io.EOF {
-			return whole && read < DefaultMaxSize, nil
+			return whole && read < defaultMaxSize, nil
 		}
 		read += size
 		if len(line) > maxSearched {
@@ -133,7 +133,7 @@ func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(
 }
 
 func checkPattern(pattern string) error {
-	if len(pattern) > MaxPath || !utf8.ValidString(pattern) || strings.Count(pattern, "{") > maxBraces || !doublestar.ValidatePattern(pattern) {
+	if len(pattern) > maxPath || !utf8.ValidString(pattern) || strings.Count(pattern, "{") > maxBraces || !doublestar.ValidatePattern(pattern) {
 		return &Error{pattern, ErrPattern}
 	}
 	return nil

@@ -31,10 +31,10 @@ func TestLines(t *testing.T) {
 		{"one\ntwo\nthree\n", 3, 1, "3 three", false, ""},
 		{"one\ntwo\n", 3, 1, "", false, "has 2 lines"},
 		{"\n\n", 1, 10, "1 |2 ", false, ""},
-		{long + "\nnext", 1, 10, "1 " + long[:workspace.MaxLine] + "…|2 next", false, ""},
+		{long + "\nnext", 1, 10, "1 " + long[:2000] + "…|2 next", false, ""},
 		{"\x00\x01", 1, 10, "", false, "binary"},
 		{"\xff\xfe latin", 1, 10, "", false, "binary"},
-		{strings.Repeat("ü", 4095) + "end", 1, 1, "1 " + strings.Repeat("ü", workspace.MaxLine/2) + "…", false, ""}, // cut in a character
+		{strings.Repeat("ü", 4095) + "end", 1, 1, "1 " + strings.Repeat("ü", 2000/2) + "…", false, ""}, // cut in a character
 		{strings.Repeat(long+"\n", 200), 1, 1000, "", true, ""},
 	} {
 		if _, err := w.WriteFile("a.txt", []byte(c.text)); err != nil {
@@ -57,14 +57,14 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Only the first MaxScanned bytes of a large file are read.
+// Only the first 64 MiB of a large file are read.
 func TestLinesOfALargeFile(t *testing.T) {
 	w := openWorkspace(t)
 	name := filepath.Join(w.Dir(), "a.txt")
 	if err := os.WriteFile(name, []byte(strings.Repeat("text\n", 2000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(name, workspace.MaxScanned+1); err != nil {
+	if err := os.Truncate(name, 64<<20+1); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
@@ -170,11 +170,11 @@ func TestGrepLongLines(t *testing.T) {
 		text, want string
 		complete   bool
 	}{
-		{strings.Repeat("x", 3000) + "needle\n", strings.Repeat("x", workspace.MaxLine) + "…", true},
-		{strings.Repeat("x", 256<<10-6) + "needle\r\n", strings.Repeat("x", workspace.MaxLine) + "…", true},
+		{strings.Repeat("x", 3000) + "needle\n", strings.Repeat("x", 2000) + "…", true},
+		{strings.Repeat("x", 256<<10-6) + "needle\r\n", strings.Repeat("x", 2000) + "…", true},
 		{strings.Repeat("x", 256<<10) + "needle\n", "", false},
-		{"needle" + strings.Repeat("x", 256<<10), "needle" + strings.Repeat("x", workspace.MaxLine-6) + "…", false},
-		{strings.Repeat("x\n", workspace.DefaultMaxSize/2) + "needle", "", false},
+		{"needle" + strings.Repeat("x", 256<<10), "needle" + strings.Repeat("x", 2000-6) + "…", false},
+		{strings.Repeat("x\n", 10<<20/2) + "needle", "", false},
 	} {
 		w := openWorkspace(t)
 		if _, err := w.WriteFile("a.txt", []byte(c.text)); err != nil {
@@ -224,7 +224,7 @@ func TestReplace(t *testing.T) {
 		{replacements{{Old: "b", New: "x"}, {Old: "z", New: "y"}}, "", "replacement 2: the old text is not in"},
 		{replacements{{Old: "b", New: "b"}}, "", "must differ"},
 		{replacements{{Old: "", New: "b"}}, "", "must differ"},
-		{replacements{{Old: "b", New: strings.Repeat("x", workspace.DefaultMaxSize)}}, "", "too large"},
+		{replacements{{Old: "b", New: strings.Repeat("x", 10<<20)}}, "", "too large"},
 	} {
 		if _, err := w.WriteFile("a.txt", []byte("a b a")); err != nil {
 			t.Fatal(err)

@@ -91,7 +91,7 @@ func TestReadFileRaw(t *testing.T) {
 				return result.Content[0].(*mcp.TextContent).Text, result.IsError
 			}
 			for _, content := range []string{
-				"import os\nprint('hello')\n", "", "no line break", "\r\n\r\n", "\ufeffa\rb\x00\x1b\u2028\U0001F600\n", strings.Repeat("x", 3*workspace.MaxLine) + "\n", strings.Repeat("line\n", 5000),
+				"import os\nprint('hello')\n", "", "no line break", "\r\n\r\n", "\ufeffa\rb\x00\x1b\u2028\U0001F600\n", strings.Repeat("x", 3*2000) + "\n", strings.Repeat("line\n", 5000),
 				strings.Repeat("x", 1<<20),
 			} {
 				if err := os.WriteFile(filepath.Join(w.Dir(), "a.txt"), []byte(content), 0o600); err != nil {

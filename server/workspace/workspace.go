@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// DefaultMaxSize is the default limit for files that are read completely, in bytes.
-	DefaultMaxSize = 10 << 20
-	// MaxVisited is the number of directory entries that one [Workspace.Walk] visits.
-	MaxVisited = 200_000
-	// MaxLine is the length at which a line is cut for display, in bytes.
-	MaxLine = 2000
-	// MaxText is the size of the lines that are returned at a time, in bytes.
-	MaxText = 256 << 10
-	// MaxScanned is how much of a file is read to find lines, in bytes.
-	MaxScanned = 64 << 20
-	// MaxPath is the longest path, in bytes.
-	MaxPath = 4096
+	// defaultMaxSize is the default limit for files that are read completely, in bytes.
+	defaultMaxSize = 10 << 20
+	// maxVisited is the number of directory entries that one [Workspace.Walk] visits.
+	maxVisited = 200_000
+	// maxLine is the length at which a line is cut for display, in bytes.
+	maxLine = 2000
+	// maxText is the size of the lines that are returned at a time, in bytes.
+	maxText = 256 << 10
+	// maxScanned is how much of a file is read to find lines, in bytes.
+	maxScanned = 64 << 20
+	// maxPath is the longest path, in bytes.
+	maxPath = 4096
 
 	maxDepth = 64 // directory levels of one walk
 )
@@ -83,7 +83,7 @@ func (w *Workspace) Dir() string { return w.dirs[0] }
 // It checks only the text of the path: the file need not exist, and links are not followed.
 // The error is [ErrOutside] or fs.ErrInvalid.
 func (w *Workspace) Name(path string) (string, error) {
-	if len(path) > MaxPath || strings.ContainsRune(path, 0) || !utf8.ValidString(path) {
+	if len(path) > maxPath || strings.ContainsRune(path, 0) || !utf8.ValidString(path) {
 		return "", &Error{path, fs.ErrInvalid}
 	}
 	name := filepath.Clean(filepath.FromSlash(path))

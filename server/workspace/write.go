@@ -21,7 +21,7 @@ func (w *Workspace) WriteFile(path string, data []byte) (created bool, err error
 	return w.write(path, data, true)
 }
 
-// Edit replaces the content of a file of at most limit bytes, 0 meaning [DefaultMaxSize], with
+// Edit replaces the content of a file of at most limit bytes, 0 meaning 10 MiB, with
 // the result of change. If change fails, Edit returns its error unchanged and leaves the file
 // as it is. change must not modify the workspace.
 func (w *Workspace) Edit(path string, limit int64, change func(data []byte) ([]byte, error)) error {
@@ -195,7 +195,7 @@ func (w *Workspace) Replace(path string, replacements ...Replacement) (replaced 
 				return nil, fmt.Errorf("replacement %d: the old text is not in %q: read the file again", i+1, path)
 			case n > 1 && !r.All:
 				return nil, fmt.Errorf("replacement %d: the old text occurs %d times in %q: include more of the surrounding text, or replace all", i+1, n, path)
-			case len(data)+n*(len(r.New)-len(r.Old)) > DefaultMaxSize:
+			case len(data)+n*(len(r.New)-len(r.Old)) > defaultMaxSize:
 				return nil, fmt.Errorf("replacement %d: %q would become too large", i+1, path)
 			}
 			data = bytes.ReplaceAll(data, []byte(r.Old), []byte(r.New))

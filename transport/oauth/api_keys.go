@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// MinAPIKey is the minimum length of an API key, in bytes.
-	MinAPIKey = 16
-	// MaxAPIKeys is the number of keys that a verifier may have.
-	MaxAPIKeys = 100_000
+	// minAPIKey is the minimum length of an API key, in bytes.
+	minAPIKey = 16
+	// maxAPIKeys is the number of keys that a verifier may have.
+	maxAPIKeys = 100_000
 )
 
 // An APIKey is a key of one caller, for [NewAPIKeyVerifier].
@@ -60,7 +60,7 @@ var _ Verifier = (*APIKeyVerifier)(nil)
 //
 // NewAPIKeyVerifier returns an error if issuer is not a URL as in
 // [ProtectOptions].AuthorizationServers, for a hash that is not one of [HashAPIKey] or is given
-// twice, for a key without a subject, for a malformed scope, and for more than [MaxAPIKeys].
+// twice, for a key without a subject, for a malformed scope, and for more than 100,000.
 func NewAPIKeyVerifier(issuer string, keys []APIKey) (*APIKeyVerifier, error) {
 	v := &APIKeyVerifier{issuer: issuer}
 	if err := v.add(keys); err != nil {
@@ -73,8 +73,8 @@ func (v *APIKeyVerifier) add(keys []APIKey) error {
 	if err := syntax.CheckIdentifier("issuer", v.issuer); err != nil {
 		return err
 	}
-	if len(keys) > MaxAPIKeys {
-		return fmt.Errorf("expected at most %d keys, got %d", MaxAPIKeys, len(keys))
+	if len(keys) > maxAPIKeys {
+		return fmt.Errorf("expected at most %d keys, got %d", maxAPIKeys, len(keys))
 	}
 	all := make(map[[sha256.Size]byte]*APIKey, len(keys))
 	for i, key := range keys {
@@ -108,7 +108,7 @@ var (
 // Only hashes are compared. The time of the comparison reveals nothing about a key, because a
 // caller cannot choose the hash of what it sends.
 func (v *APIKeyVerifier) Verify(_ context.Context, token Secret, _ string) (*Grant, error) {
-	if len(token) < MinAPIKey || len(token) > MaxBearerToken {
+	if len(token) < minAPIKey || len(token) > maxBearerToken {
 		return nil, errNotAPIKey
 	}
 	key := (*v.keys)[sha256.Sum256([]byte(token))]

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// MaxChallenges is the number of challenges that a WWW-Authenticate header may have.
-	MaxChallenges = 16
+	// maxChallenges is the number of challenges that a WWW-Authenticate header may have.
+	maxChallenges = 16
 	// maxChallengeBytes is the maximum length of all lines of the header.
 	maxChallengeBytes = 16 << 10
 	// maxChallengeParams is the number of parameters that a challenge may have.
@@ -62,7 +62,7 @@ func appendQuoted(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// ParseChallenges parses the lines of a WWW-Authenticate header: at most [MaxChallenges]
+// ParseChallenges parses the lines of a WWW-Authenticate header: at most 16
 // challenges in 16 KiB. If a challenge is malformed, it returns an error and the challenges
 // before.
 func ParseChallenges(lines []string) ([]Challenge, error) {
@@ -74,8 +74,8 @@ func ParseChallenges(lines []string) ([]Challenge, error) {
 		}
 		p := challengeParser{rest: line}
 		for p.list(); p.rest != ""; p.list() {
-			if len(all) == MaxChallenges {
-				return all, fmt.Errorf("there are more than %d challenges", MaxChallenges)
+			if len(all) == maxChallenges {
+				return all, fmt.Errorf("there are more than %d challenges", maxChallenges)
 			}
 			challenge, err := p.challenge()
 			if err != nil {

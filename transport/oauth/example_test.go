@@ -104,7 +104,7 @@ func ExampleNewFileStore() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	key := make([]byte, oauth.MinFileKey) // for example from the system's key ring
+	key := make([]byte, 32) // for example from the system's key ring
 	rand.Read(key)
 	store, err := oauth.NewFileStore(filepath.Join(folder, "tokens"), key)
 	if err != nil {

@@ -42,12 +42,12 @@ type CodeFlow struct {
 	// with [ClientOptions].AllowLoopback. Open should not wait for the person. Default
 	// [OpenBrowser].
 	Open func(ctx context.Context, url string) error
-	// Timeout is how long the person may take. Default [DefaultLoginTimeout].
+	// Timeout is how long the person may take. Default 5 minutes.
 	Timeout time.Duration
 	// MaxLogins is how often one server may cause a login within [LoginWindow], whatever the
 	// result. The next one fails with a [*LoginLimitError]: otherwise a server that accepts no
 	// token would open the browser for each request. Calls of [Client.Login] are not counted.
-	// Default [DefaultMaxLogins]; negative means no limit.
+	// Default 5; negative means no limit.
 	MaxLogins int
 }
 
@@ -78,7 +78,7 @@ func (f *CodeFlow) login(ctx context.Context, r *tokenRequest) (*oauth2.Token, e
 		receiver = &LoopbackReceiver{}
 	}
 	if timeout <= 0 {
-		timeout = DefaultLoginTimeout
+		timeout = defaultLoginTimeout
 	}
 	saved, err := r.loadRegistration(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (f *CodeFlow) authorize(ctx context.Context, r *tokenRequest, listener Call
 		return "", "", err
 	}
 	if r.causedBy != nil {
-		if err := r.causedBy.countLogin(cmp.Or(f.MaxLogins, DefaultMaxLogins), r.client.options.Clock()); err != nil {
+		if err := r.causedBy.countLogin(cmp.Or(f.MaxLogins, defaultMaxLogins), r.client.options.Clock()); err != nil {
 			return "", "", err
 		}
 	}

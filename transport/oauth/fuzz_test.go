@@ -163,7 +163,7 @@ func FuzzReadToken(f *testing.F) {
 			}
 			return
 		}
-		if !strings.HasSuffix(line, string(c.token)) || strings.ContainsAny(string(c.token), " ,\"\r\n\x00") || c.token == "" || len(c.token) > MaxBearerToken {
+		if !strings.HasSuffix(line, string(c.token)) || strings.ContainsAny(string(c.token), " ,\"\r\n\x00") || c.token == "" || len(c.token) > maxBearerToken {
 			t.Fatalf("the token of %q is %q", line, string(c.token))
 		}
 	})

@@ -48,8 +48,8 @@ type IntrospectionOptions struct {
 }
 
 const (
-	// DefaultCacheTime is the default of [IntrospectionOptions].CacheTime.
-	DefaultCacheTime = 30 * time.Second
+	// defaultCacheTime is the default of [IntrospectionOptions].CacheTime.
+	defaultCacheTime = 30 * time.Second
 	maxCacheTime     = 5 * time.Minute
 	// maxCached is the number of valid tokens in the cache, and maxInvalid is the number of
 	// invalid tokens. invalidTime is how long an invalid token is cached.
@@ -94,8 +94,8 @@ var _ Verifier = (*Introspection)(nil)
 // NewIntrospection returns a verifier. It returns an error if the options are invalid.
 func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 	o := *cmp.Or(opts, &IntrospectionOptions{})
-	o.CacheTime = cmp.Or(o.CacheTime, DefaultCacheTime)
-	o.Skew = cmp.Or(o.Skew, DefaultSkew)
+	o.CacheTime = cmp.Or(o.CacheTime, defaultCacheTime)
+	o.Skew = cmp.Or(o.Skew, defaultSkew)
 	if o.Client.Method == "" {
 		o.Client.Method = MethodBasic
 		if o.Client.Key != nil {
@@ -145,7 +145,7 @@ var errTooManyQueries = errors.New("introspection: too many concurrent queries")
 // Verify verifies a token. The error is an [*InvalidTokenError], or says why the query
 // failed.
 func (v *Introspection) Verify(ctx context.Context, token Secret, audience string) (*Grant, error) {
-	if len(token) > MaxBearerToken {
+	if len(token) > maxBearerToken {
 		return nil, &InvalidTokenError{Reason: "it is too long"}
 	}
 	key := tokenKey(sha256.Sum256([]byte(token + "\x00" + Secret(audience))))

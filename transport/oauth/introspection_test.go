@@ -171,7 +171,7 @@ func TestIntrospectionFails(t *testing.T) {
 		}
 	}
 	v := introspection(t, &introspectionServer{}, nil)
-	wantInvalid(t, "a huge token", v, strings.Repeat("a", oauth.MaxBearerToken+1))
+	wantInvalid(t, "a huge token", v, strings.Repeat("a", 8<<10+1))
 }
 
 // Responses are cached per token and audience, for a limited time.

@@ -46,8 +46,8 @@ type JWTOptions struct {
 }
 
 const (
-	// DefaultSkew is the default of [JWTOptions].Skew and [IntrospectionOptions].Skew.
-	DefaultSkew = 30 * time.Second
+	// defaultSkew is the default of [JWTOptions].Skew and [IntrospectionOptions].Skew.
+	defaultSkew = 30 * time.Second
 	maxSkew     = 5 * time.Minute
 )
 
@@ -73,7 +73,7 @@ var _ Verifier = (*JWTVerifier)(nil)
 // are invalid.
 func NewJWTVerifier(opts *JWTOptions) (*JWTVerifier, error) {
 	o := *cmp.Or(opts, &JWTOptions{})
-	v := &JWTVerifier{issuer: o.Issuer, anyType: o.AnyType, skew: cmp.Or(o.Skew, DefaultSkew)}
+	v := &JWTVerifier{issuer: o.Issuer, anyType: o.AnyType, skew: cmp.Or(o.Skew, defaultSkew)}
 	if err := v.configure(&o); err != nil {
 		return nil, fmt.Errorf("oauth.NewJWTVerifier: %w", err)
 	}
@@ -145,7 +145,7 @@ var errTokenSigned = &InvalidTokenError{Reason: "it is not a JWT, or not signed 
 
 // payload verifies the signature of a token and returns the claims.
 func (v *JWTVerifier) payload(ctx context.Context, token Secret) ([]byte, error) {
-	if len(token) > MaxBearerToken || !isToken68(string(token)) { // Base64 decoders ignore line breaks
+	if len(token) > maxBearerToken || !isToken68(string(token)) { // Base64 decoders ignore line breaks
 		return nil, errTokenSigned
 	}
 	parsed, err := jose.ParseSignedCompact(string(token), v.algorithms)

@@ -348,10 +348,10 @@ func isFinal(err error) bool {
 
 // Limits of obtaining tokens.
 const (
-	// DefaultLoginTimeout is how long a person may take to log in.
-	DefaultLoginTimeout = 5 * time.Minute
-	// DefaultMaxLogins is how often one server may cause a login within LoginWindow.
-	DefaultMaxLogins = 5
+	// defaultLoginTimeout is how long a person may take to log in.
+	defaultLoginTimeout = 5 * time.Minute
+	// defaultMaxLogins is how often one server may cause a login within LoginWindow.
+	defaultMaxLogins = 5
 	// LoginWindow is the time in which logins are counted.
 	LoginWindow = 10 * time.Minute
 	// refreshTimeout bounds a refresh, which may need two requests, and saving the result.

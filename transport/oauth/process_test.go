@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
-var fileKey = bytes.Repeat([]byte{7}, oauth.MinFileKey)
+var fileKey = bytes.Repeat([]byte{7}, 32)
 
 // clockOffset is how far the clock of the processes is ahead. The token of the first login has
 // expired by then.

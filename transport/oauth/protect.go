@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// MaxBearerToken is the maximum length of a token that [Protect] accepts, in bytes.
-	MaxBearerToken = 8 << 10
+	// maxBearerToken is the maximum length of a token that [Protect] accepts, in bytes.
+	maxBearerToken = 8 << 10
 	// maxRequest is the maximum duration of a request whose token has no known expiry.
 	maxRequest = time.Hour
 	// metadataAge is how long the metadata may be cached, in seconds.
@@ -197,7 +197,7 @@ func readToken(header http.Header) (presentedToken, error) {
 	}
 	token = strings.TrimLeft(token, " ")
 	switch {
-	case len(token) > MaxBearerToken:
+	case len(token) > maxBearerToken:
 		return malformed(errTokenLength)
 	case !isToken68(token):
 		return malformed(errTokenSyntax)

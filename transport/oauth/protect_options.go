@@ -13,8 +13,8 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// DefaultTokenGrace is the default of [ProtectOptions].Grace.
-const DefaultTokenGrace = time.Minute
+// defaultTokenGrace is the default of [ProtectOptions].Grace.
+const defaultTokenGrace = time.Minute
 
 // ErrTokenExpired is the cause with which the context of a request ends after its token has
 // expired.
@@ -107,7 +107,7 @@ func (o *ProtectOptions) withDefaults() (ProtectOptions, error) {
 		return opts, err
 	}
 	opts.Audience = cmp.Or(opts.Audience, opts.Resource)
-	opts.Grace = cmp.Or(opts.Grace, DefaultTokenGrace)
+	opts.Grace = cmp.Or(opts.Grace, defaultTokenGrace)
 	opts.AuthorizationServers = slices.Clone(opts.AuthorizationServers)
 	opts.Scopes = slices.Clone(opts.Scopes)
 	if opts.ScopesSupported == nil {

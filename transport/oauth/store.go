@@ -100,8 +100,8 @@ var _ LockingStore = (*FileStore)(nil)
 const storeTimeout = 10 * time.Second
 
 const (
-	// MinFileKey is the minimum length of the key of a [FileStore], in bytes.
-	MinFileKey = 32
+	// minFileKey is the minimum length of the key of a [FileStore], in bytes.
+	minFileKey = 32
 	// maxFile is the maximum length of the file, in bytes.
 	maxFile  = 16 << 20
 	saltSize = 32
@@ -110,12 +110,12 @@ const (
 )
 
 // NewFileStore returns a store in the file at a path. The file need not exist; its folder
-// must. The key needs at least [MinFileKey] bytes from a cryptographic random source. A
+// must. The key needs at least 32 bytes from a cryptographic random source. A
 // password is not a key. NewFileStore returns an error if the key is too short, and a
 // [*StoreError] if it does not decrypt the file.
 func NewFileStore(path string, key []byte) (*FileStore, error) {
-	if len(key) < MinFileKey {
-		return nil, fmt.Errorf("oauth: the key of a FileStore has %d bytes, expected at least %d", len(key), MinFileKey)
+	if len(key) < minFileKey {
+		return nil, fmt.Errorf("oauth: the key of a FileStore has %d bytes, expected at least %d", len(key), minFileKey)
 	}
 	key = bytes.Clone(key)
 	s := &FileStore{path: path, key: &key}

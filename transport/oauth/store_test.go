@@ -17,7 +17,7 @@ import (
 
 func newFileStore(t testing.TB, path string, key byte) *oauth.FileStore {
 	t.Helper()
-	s, err := oauth.NewFileStore(path, bytes.Repeat([]byte{key}, oauth.MinFileKey))
+	s, err := oauth.NewFileStore(path, bytes.Repeat([]byte{key}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestFileStoreThatWasChanged(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := oauth.NewFileStore(path, bytes.Repeat([]byte{key}, oauth.MinFileKey))
+		_, err := oauth.NewFileStore(path, bytes.Repeat([]byte{key}, 32))
 		if !is[*oauth.StoreError](err) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -94,10 +94,10 @@ func TestFileStoreThatWasChanged(t *testing.T) {
 	}
 	wrong("longer", append(bytes.Clone(good), 0), 1)
 	wrong("another key", good, 2)
-	if _, err := oauth.NewFileStore(path, make([]byte, oauth.MinFileKey-1)); err == nil {
+	if _, err := oauth.NewFileStore(path, make([]byte, 32-1)); err == nil {
 		t.Error("a short key is taken")
 	}
-	if _, err := oauth.NewFileStore(t.TempDir(), make([]byte, oauth.MinFileKey)); err == nil {
+	if _, err := oauth.NewFileStore(t.TempDir(), make([]byte, 32)); err == nil {
 		t.Error("a folder is taken")
 	}
 }

@@ -296,7 +296,7 @@ var errUnknownIssuer = &InvalidTokenError{Reason: "it is from an unknown issuer"
 // Verify verifies a token. It returns the error of the issuer's verifier, or an
 // [*InvalidTokenError] if the issuer is unknown.
 func (all Issuers) Verify(ctx context.Context, token Secret, audience string) (*Grant, error) {
-	if len(token) > MaxBearerToken {
+	if len(token) > maxBearerToken {
 		return nil, errUnknownIssuer
 	}
 	issuer := issuerOf(string(token))

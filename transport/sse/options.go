@@ -15,8 +15,8 @@ import (
 
 // Defaults of [Options] and [DialOptions].
 const (
-	// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
-	DefaultDialMaxMessage = 16 << 20
+	// defaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
+	defaultDialMaxMessage = 16 << 20
 	// defaultKeepAlive is the time without events after which a comment is sent.
 	defaultKeepAlive = 15 * time.Second
 )
@@ -70,7 +70,7 @@ type DialOptions struct {
 	// for it until the message's own timeout.
 	Authorizer httptransport.Authorizer
 	// MaxMessage is the maximum length of a message in bytes. A longer one ends the
-	// connection. Default [DefaultDialMaxMessage].
+	// connection. Default 16 MiB.
 	MaxMessage int64
 	// Conn contains the limits of each connection. SkipMalformed and Drain have no effect:
 	// malformed messages are skipped, and no answer can be sent after the stream has ended.
@@ -81,7 +81,7 @@ type DialOptions struct {
 
 func (o *DialOptions) withDefaults() DialOptions {
 	opts := *cmp.Or(o, &DialOptions{})
-	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
+	opts.MaxMessage = cmp.Or(opts.MaxMessage, defaultDialMaxMessage)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Conn = duplex.ClientOptions(opts.Conn, opts.Logger)
 	return opts

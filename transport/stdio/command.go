@@ -39,7 +39,7 @@ import (
 // ends such processes too.
 func Command(path string, args []string, opts *CommandOptions) transport.Dialer {
 	d := &command{path: path, args: args, opts: *cmp.Or(opts, &CommandOptions{})}
-	d.opts.Grace = cmp.Or(d.opts.Grace, DefaultGrace)
+	d.opts.Grace = cmp.Or(d.opts.Grace, defaultGrace)
 	d.opts.Conn.SkipMalformed = true
 	if d.opts.Conn.Malformed == nil {
 		d.opts.Conn.Malformed = duplex.LogMalformed(cmp.Or(d.opts.Logger, slog.Default()))
@@ -247,9 +247,9 @@ func (c *child) Call(ctx context.Context, method string, params jsonrpc.Appender
 
 // Defaults of [CommandOptions].
 const (
-	// DefaultGrace is how long a child may take to exit after its input is closed, and
+	// defaultGrace is how long a child may take to exit after its input is closed, and
 	// again after TERM.
-	DefaultGrace = 2 * time.Second
+	defaultGrace = 2 * time.Second
 	// maxStderr is how many bytes of the end of a child's standard error are kept for
 	// errors.
 	maxStderr = 64 << 10
@@ -293,7 +293,7 @@ type CommandOptions struct {
 	// is replaced by [redacted]. Texts of fewer than 8 bytes have no effect.
 	Secrets []string
 	// Grace is how long the child may take to exit after its input is closed, and again
-	// after TERM, before it is killed. Default [DefaultGrace].
+	// after TERM, before it is killed. Default 2 s.
 	Grace time.Duration
 	// MaxLine is the maximum length of a message in bytes. Default 16 MiB.
 	MaxLine int

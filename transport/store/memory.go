@@ -16,12 +16,12 @@ type MemoryOptions struct {
 	// Bytes is the maximum memory in bytes for the values of [KV] and the jobs of [Queue],
 	// including bookkeeping. A value or job for which there is no room is refused with
 	// [ErrFull]. The ids that a queue remembers for [DuplicateWindow] count too. Default
-	// [DefaultMemoryBytes].
+	// 64 MiB.
 	Bytes int64
 }
 
-// DefaultMemoryBytes is the default of [MemoryOptions].Bytes.
-const DefaultMemoryBytes = 64 << 20
+// defaultMemoryBytes is the default of [MemoryOptions].Bytes.
+const defaultMemoryBytes = 64 << 20
 
 // memoryTimeout is how long Request of a [Memory] waits for a reply.
 const memoryTimeout = 5 * time.Second
@@ -57,7 +57,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if set(&o.Bytes, DefaultMemoryBytes); o.Bytes < 1 {
+	if set(&o.Bytes, defaultMemoryBytes); o.Bytes < 1 {
 		return nil, fmt.Errorf("store: MemoryOptions.Bytes is %d, expected at least 1", o.Bytes)
 	}
 	return &Memory{

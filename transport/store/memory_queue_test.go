@@ -88,7 +88,7 @@ func TestMemoryQueueWorkers(t *testing.T) {
 		if len(got) != workers/2 {
 			t.Fatalf("%d workers have a job after the delay", len(got))
 		}
-		pass(DefaultLease) // all leases expire
+		pass(defaultLease) // all leases expire
 		synctest.Wait()
 		if len(got) != workers-1 {
 			t.Fatalf("%d workers have a job after the leases, want %d, all but the one that returned it", len(got), workers-1)

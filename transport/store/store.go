@@ -183,19 +183,19 @@ type Limits struct {
 
 // Defaults of [Limits].
 const (
-	DefaultLogAge     = 30 * time.Minute
-	DefaultLogEntries = 10_000
-	DefaultLogBytes   = 64 << 20
-	DefaultLease      = 30 * time.Second
+	defaultLogAge     = 30 * time.Minute
+	defaultLogEntries = 10_000
+	defaultLogBytes   = 64 << 20
+	defaultLease      = 30 * time.Second
 )
 
 // WithDefaults returns the limits with the defaults in place of zero values, for
 // implementations of [Store]. It returns an error for a value out of range.
 func (l Limits) WithDefaults() (Limits, error) {
-	set(&l.LogAge, DefaultLogAge)
-	set(&l.LogEntries, DefaultLogEntries)
-	set(&l.LogBytes, DefaultLogBytes)
-	set(&l.Lease, DefaultLease)
+	set(&l.LogAge, defaultLogAge)
+	set(&l.LogEntries, defaultLogEntries)
+	set(&l.LogBytes, defaultLogBytes)
+	set(&l.Lease, defaultLease)
 	if l.LogAge < time.Second || l.LogEntries < 1 || l.LogBytes < 1 || l.Lease < time.Second {
 		return l, fmt.Errorf("store: limits out of range, expected LogAge and Lease of at least 1s, LogEntries and LogBytes of at least 1: %+v", l)
 	}

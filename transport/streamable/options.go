@@ -15,8 +15,8 @@ import (
 
 // Defaults of [Options].
 const (
-	// DefaultKeepAlive is the time without events after which a comment is sent.
-	DefaultKeepAlive = 15 * time.Second
+	// defaultKeepAlive is the time without events after which a comment is sent.
+	defaultKeepAlive = 15 * time.Second
 )
 
 // Options configures [Handler]. The zero value is safe for production.
@@ -33,7 +33,7 @@ type Options struct {
 	// Limits bounds what all clients of the endpoint can use.
 	Limits transport.Limits
 	// KeepAlive is the time without events after which a comment is sent. Default
-	// [DefaultKeepAlive]; negative disables comments.
+	// 15 s; negative disables comments.
 	KeepAlive time.Duration
 
 	// Conn contains the limits of a session. Its Trace gets the messages of all requests.
@@ -49,7 +49,7 @@ func (o *Options) withDefaults() Options {
 	if opts.KeepAlive < 0 {
 		opts.KeepAlive = 1 << 60
 	}
-	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.Conn.Malformed == nil {
 		opts.Conn.Malformed = duplex.LogMalformed(opts.Logger)
@@ -57,8 +57,8 @@ func (o *Options) withDefaults() Options {
 	return opts
 }
 
-// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
-const DefaultDialMaxMessage = 16 << 20
+// defaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
+const defaultDialMaxMessage = 16 << 20
 
 const (
 	// maxSessionID is the maximum length in bytes of a session id that a client accepts.
@@ -102,7 +102,7 @@ type DialOptions struct {
 	// call's context, but not towards Conn.CallTimeout.
 	Authorizer httptransport.Authorizer
 	// MaxMessage is the maximum length of a message of the server in bytes. Default
-	// [DefaultDialMaxMessage].
+	// 16 MiB.
 	MaxMessage int64
 	// Conn contains the limits of a connection. Drain, SkipMalformed and Wrap have no effect.
 	Conn jsonrpc.Options
@@ -114,7 +114,7 @@ type DialOptions struct {
 
 func (o *DialOptions) withDefaults() DialOptions {
 	opts := *cmp.Or(o, &DialOptions{})
-	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
+	opts.MaxMessage = cmp.Or(opts.MaxMessage, defaultDialMaxMessage)
 	opts.Conn = opts.Conn.WithDefaults()
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.Conn.Malformed == nil {

@@ -718,7 +718,7 @@ func TestSilentStreamsAreResumed(t *testing.T) {
 		synctest.Wait()
 		disconnect()
 		last := lastEventID((<-first).Body.String())
-		<-time.After(2 * store.DefaultLogAge)
+		<-time.After(2 * 30 * time.Minute)
 		var answered []<-chan *httptest.ResponseRecorder
 		for _, d := range []*memoryEndpoint{other, one} { // the second resumption ends nothing of the first
 			answered = append(answered, d.resume(t.Context(), id, last))

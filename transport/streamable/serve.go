@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// DefaultShutdownTimeout is how long [Serve] waits for calls to finish.
-	DefaultShutdownTimeout = 10 * time.Second
+	// defaultShutdownTimeout is how long [Serve] waits for calls to finish.
+	defaultShutdownTimeout = 10 * time.Second
 )
 
 // ServeOptions configures [Serve] and [Run]. The zero value is valid.
@@ -42,7 +42,7 @@ type ServeOptions struct {
 	// than that. Default 128.
 	MaxStreams int
 	// ShutdownTimeout bounds how long calls may take to finish after the context has ended.
-	// Default [DefaultShutdownTimeout].
+	// Default 10 s.
 	ShutdownTimeout time.Duration
 	// ReadyPath is the path at which the state is served to balancers and orchestrators, without Wrap:
 	// status 200 if the server accepts calls, and 503 while it starts and from the end of the context
@@ -201,7 +201,7 @@ func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
 }
 
 func shutdown(ctx context.Context, server transport.Server, o *ServeOptions) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(o.ShutdownTimeout, DefaultShutdownTimeout))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(o.ShutdownTimeout, defaultShutdownTimeout))
 	defer cancel()
 	return server.Shutdown(ctx)
 }

@@ -15,8 +15,8 @@ import (
 
 // Defaults of [Options] and [DialOptions].
 const (
-	// DefaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
-	DefaultDialMaxMessage = 16 << 20
+	// defaultDialMaxMessage is the maximum length in bytes of a message that a client accepts.
+	defaultDialMaxMessage = 16 << 20
 	// defaultWriteTimeout bounds how long a client writes one message.
 	defaultWriteTimeout = 10 * time.Second
 	// defaultKeepAlive is the interval of pings.
@@ -75,7 +75,7 @@ type DialOptions struct {
 	// as an *oauth.Client. It gets the handshake as a GET of the http or https URL.
 	Authorizer httptransport.Authorizer
 	// MaxMessage is the maximum length of a message in bytes. A longer one ends the
-	// connection with the code 1009. Default [DefaultDialMaxMessage].
+	// connection with the code 1009. Default 16 MiB.
 	MaxMessage int64
 	// WriteTimeout bounds writing one message. A connection whose server is slower ends.
 	// Default 10 s.
@@ -95,7 +95,7 @@ type DialOptions struct {
 
 func (o *DialOptions) withDefaults() DialOptions {
 	opts := *cmp.Or(o, &DialOptions{})
-	opts.MaxMessage = cmp.Or(opts.MaxMessage, DefaultDialMaxMessage)
+	opts.MaxMessage = cmp.Or(opts.MaxMessage, defaultDialMaxMessage)
 	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
 	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())

@@ -64,7 +64,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.policy, "policy", "", "the policy `file`")
 	flags.StringVar(&o.approve, "approve", "", "how calls are approved: "+strings.Join(approveModes, ", ")+" (default page with -policy or -launch; otherwise no call needs approval)")
 	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers that are trusted to annotate their tools; * for all")
-	flags.DurationVar(&o.expiry, "expiry", approval.DefaultExpiry, "how long a call waits for approval")
+	flags.DurationVar(&o.expiry, "expiry", 5*time.Minute, "how long a call waits for approval")
 	flags.DurationVar(&o.remember, "remember", 0, "the longest time for which a yes on the page may be remembered; 0 allows none")
 	flags.StringVar(&o.token, "token", "", "the bearer token of HTTP clients, at least 16 characters; by default it is random and printed")
 	flags.BoolVar(&o.open, "open", false, "serve HTTP clients without a token, at a loopback address only")

@@ -441,7 +441,7 @@ func fileKey(path string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	key = make([]byte, oauth.MinFileKey)
+	key = make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

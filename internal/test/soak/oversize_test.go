@@ -245,23 +245,23 @@ var hostileServers = []struct {
 	pieces    func(c *raw)
 }{
 	{
-		name: "a JSON answer with its length", limit: streamable.DefaultDialMaxMessage,
+		name: "a JSON answer with its length", limit: 16 << 20,
 		before: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", oversize),
 	},
 	{
-		name: "a JSON answer in chunks", limit: streamable.DefaultDialMaxMessage,
+		name: "a JSON answer in chunks", limit: 16 << 20,
 		before: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n", pieces: chunks,
 	},
 	{
-		name: "a JSON answer without a length, to a handshake", era: "legacy", limit: streamable.DefaultDialMaxMessage,
+		name: "a JSON answer without a length, to a handshake", era: "legacy", limit: 16 << 20,
 		before: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n",
 	},
 	{
-		name: "an event", limit: streamable.DefaultDialMaxMessage,
+		name: "an event", limit: 16 << 20,
 		before: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ",
 	},
 	{
-		name: "an event in many lines, to a handshake", era: "legacy", limit: streamable.DefaultDialMaxMessage,
+		name: "an event in many lines, to a handshake", era: "legacy", limit: 16 << 20,
 		before: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", pieces: lines("data: "),
 	},
 	{
@@ -273,11 +273,11 @@ var hostileServers = []struct {
 		before: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", pieces: lines(": "),
 	},
 	{
-		name: "a refusal", limit: streamable.DefaultDialMaxMessage,
+		name: "a refusal", limit: 16 << 20,
 		before: "HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n",
 	},
 	{
-		name: "a refusal that looks like one of MCP", limit: streamable.DefaultDialMaxMessage,
+		name: "a refusal that looks like one of MCP", limit: 16 << 20,
 		before: "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n",
 	},
 	{
@@ -285,11 +285,11 @@ var hostileServers = []struct {
 		before: "HTTP/1.1 200 OK\r\nX-Filler: ",
 	},
 	{
-		name: "an event", transport: "sse", era: "legacy", limit: sse.DefaultDialMaxMessage,
+		name: "an event", transport: "sse", era: "legacy", limit: 16 << 20,
 		before: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: endpoint\ndata: /sse\n\ndata: ",
 	},
 	{
-		name: "a first event", transport: "sse", era: "legacy", limit: sse.DefaultDialMaxMessage,
+		name: "a first event", transport: "sse", era: "legacy", limit: 16 << 20,
 		before: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: endpoint\ndata: ",
 	},
 	{
@@ -297,11 +297,11 @@ var hostileServers = []struct {
 		before: "HTTP/1.1 200 OK\r\nX-Filler: ",
 	},
 	{
-		name: "a frame", transport: "ws", limit: ws.DefaultDialMaxMessage,
+		name: "a frame", transport: "ws", limit: 16 << 20,
 		before: wsAccepted, pieces: frames(oversize, false),
 	},
 	{
-		name: "a message in frames", transport: "ws", limit: ws.DefaultDialMaxMessage,
+		name: "a message in frames", transport: "ws", limit: 16 << 20,
 		before: wsAccepted, pieces: frames(100<<10, false),
 	},
 	{

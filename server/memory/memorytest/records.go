@@ -57,7 +57,7 @@ func oddKeys() []string {
 
 // Keys are compared byte for byte.
 func testKeys(f *fixture) {
-	longest := strings.Repeat("k", memory.DefaultMaxName-1)
+	longest := strings.Repeat("k", 256-1)
 	keys := append(oddKeys(), longest, longest+"1", longest+"2")
 	for i, key := range keys {
 		f.wantMissing(conversations(), key)

@@ -154,19 +154,19 @@ func testOwnersApart(f *fixture) {
 
 // nil limits mean the defaults.
 func testDefaults(f *fixture) {
-	for i := range memory.DefaultFacts {
+	for i := range 200 {
 		f.save(factsAbout("ann"), fmt.Sprint("key ", i), "")
 	}
-	f.wantFull(factsAbout("ann"), "one more", "", memory.DefaultFacts)
-	f.wantFull(conversations(), "key", strings.Repeat("x", memory.DefaultOwnerBytes), memory.DefaultOwnerBytes)
+	f.wantFull(factsAbout("ann"), "one more", "", 200)
+	f.wantFull(conversations(), "key", strings.Repeat("x", 32<<20), 32<<20)
 }
 
 // A negative limit means no limit.
 func testNoBounds(f *fixture) {
-	for i := range memory.DefaultFacts + 1 {
+	for i := range 200 + 1 {
 		f.save(factsAbout("ann"), fmt.Sprint("key ", i), "")
 	}
-	f.save(conversations(), "key", strings.Repeat("x", memory.DefaultOwnerBytes))
+	f.save(conversations(), "key", strings.Repeat("x", 32<<20))
 }
 
 // RunReopen tests a store that outlasts the process. open opens the store in a folder, which is

@@ -65,7 +65,7 @@ func TestLoginsInMemoryAreBounded(t *testing.T) {
 // A private store in memory has room for the logins that are remembered.
 func TestLoginsFitIntoMemory(t *testing.T) {
 	const part = 100
-	memory, err := store.NewMemory(&store.MemoryOptions{Bytes: store.DefaultMemoryBytes / part})
+	memory, err := store.NewMemory(&store.MemoryOptions{Bytes: 64 << 20 / part})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
+// maxBearerToken is the maximum length in bytes of a token that oauth.Protect accepts.
+const maxBearerToken = 8 << 10
+
 // A registration is the content of a client ID.
 type registration struct {
 	Name      string   `json:"n,omitempty"`
@@ -273,7 +276,7 @@ func (p *Proxy) issue(w http.ResponseWriter, g *grant, scopes []string) {
 	life := min(p.options.TokenLife, g.Expires.Sub(now))
 	access := grant{Login: g.Login, Client: g.Client, Subject: g.Subject, Scopes: scopes, Expires: now.Add(life)}
 	text, err := p.seal(access, life, sealedAccess, p.options.Resource)
-	if err != nil || len(text) > oauth.MaxBearerToken || life <= 0 {
+	if err != nil || len(text) > maxBearerToken || life <= 0 {
 		p.options.Logger.Error("oauth: a token cannot be issued", "length", len(text), "error", err)
 		refuse(w, http.StatusBadRequest, "invalid_grant", "a token cannot be issued")
 		return

@@ -44,8 +44,8 @@ func TestJobOfEndedReceiver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			deliver(newReceiver(time.Now().Add(store.DefaultLease)), message)
-			ctx, cancel := context.WithTimeout(t.Context(), store.DefaultLease) // the job is available before its lease ends
+			deliver(newReceiver(time.Now().Add(30*time.Second)), message)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the job is available before its lease ends
 			defer cancel()
 			job, err := s.Pull(ctx, "a")
 			if err != nil || job.ID != "job" {
@@ -79,7 +79,7 @@ func TestWatchLeavesNoConsumer(t *testing.T) {
 
 // Heartbeats that the worker has not read do not keep the job from it.
 func TestReceiverOfHeartbeats(t *testing.T) {
-	r := newReceiver(time.Now().Add(store.DefaultLease))
+	r := newReceiver(time.Now().Add(30 * time.Second))
 	for range 100 {
 		r.receive(&nats.Msg{Header: nats.Header{"Status": {"100"}}})
 	}
