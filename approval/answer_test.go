@@ -25,20 +25,20 @@ func TestAnswers(t *testing.T) {
 		approver approval.Approver
 		code     approval.Code // "" if the call is made
 		text     string
-		end      approval.Event
+		end      string
 	}{
-		"yes":          {says(yes, nil), "", "", approval.EventExecuted},
-		"no":           {says(no, nil), approval.Rejected, "Approval request for files.write rejected: not today", approval.EventRejected},
-		"no reason":    {says(approval.Answer{}, nil), approval.Rejected, "Approval request for files.write rejected", approval.EventRejected},
-		"an error":     {says(yes, boom), approval.Failed, "Approval request for files.write failed: the request failed", approval.EventWithdrawn},
-		"no approver":  {nil, approval.NoApprover, "Approval request for files.write failed: no approver is available", approval.EventWithdrawn},
-		"a kind":       {says(yes, fmt.Errorf("x: %w", approval.Lost)), approval.Lost, "Approval request for files.write failed: the approver disconnected", approval.EventWithdrawn},
-		"words":        {says(yes, approval.Errorf(approval.Lost, "Approval channel disconnected")), approval.Lost, "Approval request for files.write failed: Approval channel disconnected", approval.EventWithdrawn},
-		"expired":      {says(yes, approval.Expired), approval.Expired, "Approval request for files.write expired", approval.EventExpired},
-		"cancelled":    {says(yes, context.Canceled), approval.Failed, "Approval request for files.write failed: the request failed", approval.EventWithdrawn},
-		"hostile text": {says(approval.Answer{Reason: "\x1b[2J\u202e"}, nil), approval.Rejected, `Approval request for files.write rejected: \u001b[2J\u202e`, approval.EventRejected},
+		"yes":          {says(yes, nil), "", "", "executed"},
+		"no":           {says(no, nil), approval.Rejected, "Approval request for files.write rejected: not today", "rejected"},
+		"no reason":    {says(approval.Answer{}, nil), approval.Rejected, "Approval request for files.write rejected", "rejected"},
+		"an error":     {says(yes, boom), approval.Failed, "Approval request for files.write failed: the request failed", "withdrawn"},
+		"no approver":  {nil, approval.NoApprover, "Approval request for files.write failed: no approver is available", "withdrawn"},
+		"a kind":       {says(yes, fmt.Errorf("x: %w", approval.Lost)), approval.Lost, "Approval request for files.write failed: the approver disconnected", "withdrawn"},
+		"words":        {says(yes, approval.Errorf(approval.Lost, "Approval channel disconnected")), approval.Lost, "Approval request for files.write failed: Approval channel disconnected", "withdrawn"},
+		"expired":      {says(yes, approval.Expired), approval.Expired, "Approval request for files.write expired", "expired"},
+		"cancelled":    {says(yes, context.Canceled), approval.Failed, "Approval request for files.write failed: the request failed", "withdrawn"},
+		"hostile text": {says(approval.Answer{Reason: "\x1b[2J\u202e"}, nil), approval.Rejected, `Approval request for files.write rejected: \u001b[2J\u202e`, "rejected"},
 		"a panic": {approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) { panic("secret") }),
-			approval.Failed, "Approval request for files.write failed: the request failed", approval.EventWithdrawn},
+			approval.Failed, "Approval request for files.write failed: the request failed", "withdrawn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f tool
@@ -48,7 +48,7 @@ func TestAnswers(t *testing.T) {
 				if err != nil || !slices.Equal(f.ran(), []string{`{"a":1}`}) {
 					t.Errorf("the tool got %q, error %v", f.ran(), err)
 				}
-				wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted)
+				wantEvents(t, &d, "asked", "approved", "executing", "executed")
 				return
 			}
 			wantCode(t, err, test.code)
@@ -60,7 +60,7 @@ func TestAnswers(t *testing.T) {
 			if ran := f.ran(); len(ran) != 0 {
 				t.Errorf("the tool got %q", ran)
 			}
-			wantEvents(t, &d, approval.EventAsked, test.end)
+			wantEvents(t, &d, "asked", test.end)
 		})
 	}
 }
@@ -80,7 +80,7 @@ func TestLateYes(t *testing.T) {
 		if took := time.Since(start); took != 5*time.Minute {
 			t.Errorf("it expired after %v", took)
 		}
-		wantEvents(t, &d, approval.EventAsked, approval.EventExpired)
+		wantEvents(t, &d, "asked", "expired")
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -88,7 +88,7 @@ func TestLateYes(t *testing.T) {
 		if _, err := gated(&f, slow, options(&d))(ctx, newCall(t, "", "write", `{}`, nil)); err == nil {
 			t.Error("the call was made although the caller disconnected")
 		}
-		wantEvents(t, &d, approval.EventAsked, approval.EventWithdrawn)
+		wantEvents(t, &d, "asked", "withdrawn")
 		if ran := f.ran(); len(ran) != 0 {
 			t.Errorf("the tool got %q", ran)
 		}
@@ -170,7 +170,7 @@ func TestMissingCallers(t *testing.T) {
 		late.answers["q0"] = json.RawMessage(`{}`)
 		_, err = invoke(t.Context(), newCall(t, "anna", "write", `{}`, late))
 		wantCode(t, err, approval.Expired)
-		wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused)
+		wantEvents(t, &d, "asked", "approved", "executing", "paused")
 
 		gone := newExchange("gone") // its call ends between two runs
 		if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, gone)); err == nil {

@@ -99,16 +99,16 @@ func TestElicitation(t *testing.T) {
 				if err != nil || len(*written) != 1 || fmt.Sprint(asked[1:]) != "[first second]" {
 					t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
 				}
-				wantEvents(t, &d, approval.EventAsked, approval.EventPaused,
-					approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused,
-					approval.EventResumed, approval.EventPaused, approval.EventResumed, approval.EventExecuted)
+				wantEvents(t, &d, "asked", "paused",
+					"asked", "approved", "executing", "paused",
+					"resumed", "paused", "resumed", "executed")
 				continue
 			}
 			wantRefusal(t, result, err, approval.Rejected, "Approval request for files.write rejected")
 			if len(*written) != 0 || len(asked) != 1 {
 				t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
 			}
-			wantEvents(t, &d, approval.EventAsked, approval.EventPaused, approval.EventAsked, approval.EventRejected)
+			wantEvents(t, &d, "asked", "paused", "asked", "rejected")
 		}
 	})
 }
@@ -128,8 +128,8 @@ func TestAnotherApprover(t *testing.T) {
 		if prompts != 1 || questions != 2 || len(*written) != 1 {
 			t.Errorf("%d prompts, %d questions, wrote %q", prompts, questions, *written)
 		}
-		wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused,
-			approval.EventResumed, approval.EventPaused, approval.EventResumed, approval.EventExecuted)
+		wantEvents(t, &d, "asked", "approved", "executing", "paused",
+			"resumed", "paused", "resumed", "executed")
 	})
 }
 

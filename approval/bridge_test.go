@@ -170,7 +170,7 @@ func TestChangesBehindABridge(t *testing.T) {
 					if !strings.Contains(result.Text(), test.message) || len(r.calls) != 0 {
 						t.Errorf("%q, the server got %q", result.Text(), r.calls)
 					}
-					wantEvents(t, &d, approval.EventAsked, approval.EventWithdrawn)
+					wantEvents(t, &d, "asked", "withdrawn")
 				})
 			})
 		}

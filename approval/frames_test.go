@@ -71,7 +71,7 @@ func TestApprovedCall(t *testing.T) {
 		}
 	}
 	d.fails = func(e approval.Entry) error {
-		if n := provider.lookups.Load() - before; e.Event == approval.EventApproved && n != 1 {
+		if n := provider.lookups.Load() - before; e.Event == "approved" && n != 1 {
 			t.Errorf("the tool was looked up %d times between the answer and its record, want 1", n)
 		}
 		return nil
@@ -83,7 +83,7 @@ func TestApprovedCall(t *testing.T) {
 	if err := s.Mount(provider, nil); err != nil {
 		t.Fatal(err)
 	}
-	session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, Tasks: client.TasksOff})
+	session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, NoTasks: true})
 	if err != nil {
 		t.Fatal(err)
 	}

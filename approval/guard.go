@@ -250,7 +250,7 @@ func (g *guard) openGrant(ctx context.Context, call *mcp.Call, target Target, d 
 	if err := g.beginGrant(ctx, opened); err != nil {
 		return nil, err
 	}
-	if err := g.appendEntry(time.Now(), opened, EventAsked, Answer{}); err != nil {
+	if err := g.appendEntry(time.Now(), opened, eventAsked, Answer{}); err != nil {
 		g.grants.end(opened)
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (g *guard) openGrant(ctx context.Context, call *mcp.Call, target Target, d 
 }
 
 // appendEntry writes an event to the journal and the log.
-func (g *guard) appendEntry(now time.Time, grant *grant, event Event, a Answer) error {
+func (g *guard) appendEntry(now time.Time, grant *grant, event string, a Answer) error {
 	r := grant.request
 	log := g.opts.Logger.With("request", r.ID, "server", r.Server, "tool", r.Tool, "caller", r.Caller)
 	log.Info("approval "+string(event), "by", a.By, "reason", a.Reason)
@@ -269,13 +269,13 @@ func (g *guard) appendEntry(now time.Time, grant *grant, event Event, a Answer) 
 		Time: now, Event: event, ID: r.ID, Digest: grant.digest,
 		Replica: g.opts.Replica, By: peertext.Cut(a.By, maxReason), Reason: peertext.Cut(a.Reason, maxReason),
 	}
-	if event == EventApproved {
+	if event == eventApproved {
 		e.RememberedFrom = grant.remembered
 		if a.Remember > 0 {
 			e.RememberedUntil = now.Add(a.Remember)
 		}
 	}
-	if event == EventAsked || event == EventResumed {
+	if event == eventAsked || event == eventResumed {
 		e.Server, e.Launch, e.Tool, e.ToolDigest = r.Server, r.Launch, r.Tool, r.ToolDigest
 		e.Caller, e.Deadline, e.ArgumentsDigest = r.Caller, r.Deadline, r.ArgumentsDigest()
 		if g.opts.RecordArguments {

@@ -20,7 +20,7 @@ import (
 
 // A FileJournal is a [Journal] in an append-only file. Each line is a JSON object with the
 // digest of the line before. It refuses invalid transitions of a request, such as an execution
-// without an approval that is in time and unused. [EventResumed] counts as such an approval, since
+// without an approval that is in time and unused. "resumed" counts as such an approval, since
 // the decision may be in the journal of another replica. The file is locked while it is open. Its
 // methods may be called concurrently.
 type FileJournal struct {
@@ -42,7 +42,7 @@ type journalFile interface {
 
 // OpenJournal opens a journal and verifies it. The file gets the mode 0600, since arguments may be secret; the
 // directory must exist. An incomplete last line, which a crash leaves, is removed, and
-// [EventRecovered] is recorded. Open requests are recorded as withdrawn, and unfinished
+// "recovered" is recorded. Open requests are recorded as withdrawn, and unfinished
 // executions as failed. Any other damage is [ErrBroken]. The file is locked until it is
 // closed: if it is open in this or another process, the error is [ErrInUse]. The lock is
 // advisory, and some network file systems do not support it. logger may be nil.
@@ -93,7 +93,7 @@ func openJournal(file journalFile, logger *slog.Logger) (*FileJournal, error) {
 			return nil, err
 		}
 		logger.Warn("the approval journal ended with an incomplete line", "bytes", r.torn, "line", r.seq+1)
-		if err := j.Append(Entry{Event: EventRecovered, Reason: fmt.Sprintf("%d bytes of an incomplete line were removed", r.torn)}); err != nil {
+		if err := j.Append(Entry{Event: eventRecovered, Reason: fmt.Sprintf("%d bytes of an incomplete line were removed", r.torn)}); err != nil {
 			return nil, err
 		}
 	} else if _, err := file.Seek(r.size, io.SeekStart); err != nil {
@@ -106,9 +106,9 @@ func openJournal(file journalFile, logger *slog.Logger) (*FileJournal, error) {
 func (j *FileJournal) endOpen() error {
 	for _, id := range slices.Sorted(maps.Keys(j.record.open)) {
 		state := j.record.open[id]
-		e := Entry{Event: EventWithdrawn, ID: id, Digest: state.digest, Reason: "the process ended before the call was made"}
-		if state.event == EventExecuting {
-			e.Event, e.Reason = EventFailed, "the process ended before the call did"
+		e := Entry{Event: eventWithdrawn, ID: id, Digest: state.digest, Reason: "the process ended before the call was made"}
+		if state.event == eventExecuting {
+			e.Event, e.Reason = eventFailed, "the process ended before the call did"
 		}
 		if err := j.Append(e); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (j *FileJournal) endOpen() error {
 }
 
 // Append writes an entry, and sets its time if it is zero. It syncs the file after
-// [EventExecuting]. If a failed write cannot be undone, every later Append fails.
+// "executing". If a failed write cannot be undone, every later Append fails.
 func (j *FileJournal) Append(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -137,7 +137,7 @@ func (j *FileJournal) Append(e Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := j.write(text, e.Event == EventExecuting); err != nil {
+	if err := j.write(text, e.Event == eventExecuting); err != nil {
 		return err
 	}
 	j.record.follow(text)
@@ -206,7 +206,7 @@ type Summary struct {
 }
 
 // Verify reads a journal without changing it. It checks the chain of digests, and that each
-// execution follows an approval that was in time and unused, or [EventResumed]; otherwise the error is
+// execution follows an approval that was in time and unused, or "resumed"; otherwise the error is
 // [ErrBroken]. With [Options].Store, the approval of a resumed request may be in the journal of another
 // replica. Verify reads one journal and does not look for it there: it has the same request id and digest.
 func Verify(path string) (Summary, error) {

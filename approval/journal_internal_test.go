@@ -63,9 +63,9 @@ func TestJournalFileFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := Entry{Event: EventAsked, ID: "1", Digest: Digest{1}, Deadline: time.Now().Add(time.Minute)}
-			executing := Entry{Event: EventExecuting, ID: "1", Digest: Digest{1}}
-			if err := errors.Join(j.Append(asked), j.Append(Entry{Event: EventApproved, ID: "1", Digest: Digest{1}})); err != nil {
+			asked := Entry{Event: eventAsked, ID: "1", Digest: Digest{1}, Deadline: time.Now().Add(time.Minute)}
+			executing := Entry{Event: eventExecuting, ID: "1", Digest: Digest{1}}
+			if err := errors.Join(j.Append(asked), j.Append(Entry{Event: eventApproved, ID: "1", Digest: Digest{1}})); err != nil {
 				t.Fatal(err)
 			}
 			test.fault(f)
@@ -133,7 +133,7 @@ func writtenJournal(t testing.TB) *memoryFile {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"a", "b"} {
-		for _, e := range []Entry{askedEntry(id), {Event: EventApproved, ID: id, Digest: Digest{1}}, {Event: EventExecuting, ID: id, Digest: Digest{1}}, {Event: EventExecuted, ID: id, Digest: Digest{1}}} {
+		for _, e := range []Entry{askedEntry(id), {Event: eventApproved, ID: id, Digest: Digest{1}}, {Event: eventExecuting, ID: id, Digest: Digest{1}}, {Event: eventExecuted, ID: id, Digest: Digest{1}}} {
 			if err := j.Append(e); err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +143,7 @@ func writtenJournal(t testing.TB) *memoryFile {
 }
 
 func askedEntry(id string) Entry {
-	return Entry{Event: EventAsked, ID: id, Digest: Digest{1}, Arguments: "{\"a\":\"\u2028<\"}", Deadline: time.Now().Add(time.Minute)}
+	return Entry{Event: eventAsked, ID: id, Digest: Digest{1}, Arguments: "{\"a\":\"\u2028<\"}", Deadline: time.Now().Add(time.Minute)}
 }
 
 // TestJournalTorn: a journal that ends anywhere within a line continues after the line before.
@@ -160,7 +160,7 @@ func TestJournalTorn(t *testing.T) {
 		if err := errors.Join(j.Append(askedEntry("new")), j.Close()); err != nil {
 			t.Fatalf("cut at %d: %v", end, err)
 		}
-		if !bytes.HasPrefix(file.text, whole.text[:kept]) || bytes.Contains(file.text[kept:], []byte(EventRecovered)) != (kept < end) {
+		if !bytes.HasPrefix(file.text, whole.text[:kept]) || bytes.Contains(file.text[kept:], []byte(eventRecovered)) != (kept < end) {
 			t.Fatalf("cut at %d: the journal became\n%s", end, file.text)
 		}
 		r, err := readRecord(bytes.NewReader(file.text))
@@ -209,7 +209,7 @@ func TestJournalConcurrently(t *testing.T) {
 	}
 	add := func(name string) func(int) {
 		return func(round int) {
-			if err := j.Append(Entry{Event: EventAsked, ID: fmt.Sprint(name, round), Digest: Digest{1}, Deadline: time.Now().Add(time.Minute)}); err != nil {
+			if err := j.Append(Entry{Event: eventAsked, ID: fmt.Sprint(name, round), Digest: Digest{1}, Deadline: time.Now().Add(time.Minute)}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -58,9 +58,9 @@ func events(t testing.TB, path string) (list []string) {
 	return list
 }
 
-func entry(event approval.Event, id string) approval.Entry {
+func entry(event string, id string) approval.Entry {
 	e := approval.Entry{Event: event, ID: id, Digest: approval.Digest{1}}
-	if event == approval.EventAsked {
+	if event == "asked" {
 		e.Server, e.Tool, e.Deadline = "files", "write", time.Now().Add(time.Minute)
 	}
 	return e
@@ -68,31 +68,31 @@ func entry(event approval.Event, id string) approval.Entry {
 
 // TestJournalOrder: invalid transitions are refused.
 func TestJournalOrder(t *testing.T) {
-	a, y, x, done := approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted
+	a, y, x, done := "asked", "approved", "executing", "executed"
 	for _, test := range []struct {
-		events []approval.Event
+		events []string
 		ok     bool // of the last one
 	}{
-		{[]approval.Event{a, y, x, done}, true},
-		{[]approval.Event{a, y, x, approval.EventFailed}, true},
-		{[]approval.Event{a, approval.EventRejected}, true},
-		{[]approval.Event{a, approval.EventExpired}, true},
-		{[]approval.Event{a, y, approval.EventWithdrawn}, true},
-		{[]approval.Event{y}, false},
-		{[]approval.Event{x}, false},
-		{[]approval.Event{done}, false},
-		{[]approval.Event{a, a}, false},
-		{[]approval.Event{a, x}, false},
-		{[]approval.Event{a, done}, false},
-		{[]approval.Event{a, y, y}, false},
-		{[]approval.Event{a, y, done}, false},
-		{[]approval.Event{a, y, x, x}, false},
-		{[]approval.Event{a, y, x, y}, false},
-		{[]approval.Event{a, y, x, approval.EventRejected}, false},
-		{[]approval.Event{a, y, x, done, x}, false},
-		{[]approval.Event{a, approval.EventRejected, x}, false},
-		{[]approval.Event{a, approval.EventExpired, y}, false},
-		{[]approval.Event{a, "x"}, false},
+		{[]string{a, y, x, done}, true},
+		{[]string{a, y, x, "failed"}, true},
+		{[]string{a, "rejected"}, true},
+		{[]string{a, "expired"}, true},
+		{[]string{a, y, "withdrawn"}, true},
+		{[]string{y}, false},
+		{[]string{x}, false},
+		{[]string{done}, false},
+		{[]string{a, a}, false},
+		{[]string{a, x}, false},
+		{[]string{a, done}, false},
+		{[]string{a, y, y}, false},
+		{[]string{a, y, done}, false},
+		{[]string{a, y, x, x}, false},
+		{[]string{a, y, x, y}, false},
+		{[]string{a, y, x, "rejected"}, false},
+		{[]string{a, y, x, done, x}, false},
+		{[]string{a, "rejected", x}, false},
+		{[]string{a, "expired", y}, false},
+		{[]string{a, "x"}, false},
 	} {
 		j := openJournal(t, filepath.Join(t.TempDir(), "journal"))
 		for i, event := range test.events {
@@ -129,10 +129,10 @@ func TestJournalOrder(t *testing.T) {
 func TestJournalRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
-	for id, list := range map[string][]approval.Event{
-		"asked":     {approval.EventAsked},
-		"approved":  {approval.EventAsked, approval.EventApproved},
-		"executing": {approval.EventAsked, approval.EventApproved, approval.EventExecuting},
+	for id, list := range map[string][]string{
+		"asked":     {"asked"},
+		"approved":  {"asked", "approved"},
+		"executing": {"asked", "approved", "executing"},
 	} {
 		for _, event := range list {
 			if err := j.Append(entry(event, id)); err != nil {
@@ -153,7 +153,7 @@ func TestJournalRestart(t *testing.T) {
 		t.Errorf("the journal goes on with %q, want %q", ends, want)
 	}
 	for _, id := range []string{"asked", "approved", "executing"} {
-		if again.Append(entry(approval.EventExecuting, id)) == nil {
+		if again.Append(entry("executing", id)) == nil {
 			t.Errorf("%s: executed after a restart", id)
 		}
 	}
@@ -168,9 +168,9 @@ func written(t testing.TB) []byte {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
 	for i := range 2 {
-		e := entry(approval.EventAsked, fmt.Sprint(i))
+		e := entry("asked", fmt.Sprint(i))
 		e.Arguments = "{\"a\":\"\u2028<\"}"
-		for _, e := range []approval.Entry{e, entry(approval.EventApproved, fmt.Sprint(i)), entry(approval.EventExecuting, fmt.Sprint(i)), entry(approval.EventExecuted, fmt.Sprint(i))} {
+		for _, e := range []approval.Entry{e, entry("approved", fmt.Sprint(i)), entry("executing", fmt.Sprint(i)), entry("executed", fmt.Sprint(i))} {
 			if err := j.Append(e); err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func TestJournalDamage(t *testing.T) {
 func TestJournalForeignWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
-	if err := j.Append(entry(approval.EventAsked, "1")); err != nil {
+	if err := j.Append(entry("asked", "1")); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -245,7 +245,7 @@ func TestJournalForeignWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := j.Append(entry(approval.EventAsked, "2")); !errors.Is(err, approval.ErrBroken) {
+		if err := j.Append(entry("asked", "2")); !errors.Is(err, approval.ErrBroken) {
 			t.Errorf("the error is %v, want ErrBroken", err)
 		}
 	}
@@ -262,7 +262,7 @@ func TestJournalInUse(t *testing.T) {
 		return
 	}
 	j := openJournal(t, path)
-	if err := j.Append(entry(approval.EventAsked, "1")); err != nil {
+	if err := j.Append(entry("asked", "1")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := approval.OpenJournal(path, nil); !errors.Is(err, approval.ErrInUse) || !strings.Contains(err.Error(), path) {
@@ -276,7 +276,7 @@ func TestJournalInUse(t *testing.T) {
 	if summary, err := approval.Verify(path); err != nil || !slices.Equal(summary.Open, []string{"1"}) {
 		t.Errorf("open are %q: %v", summary.Open, err)
 	}
-	if err := errors.Join(j.Append(entry(approval.EventApproved, "1")), j.Close()); err != nil {
+	if err := errors.Join(j.Append(entry("approved", "1")), j.Close()); err != nil {
 		t.Error(err)
 	}
 	openJournal(t, path)
@@ -289,7 +289,7 @@ func TestJournalClose(t *testing.T) {
 	if err := errors.Join(j.Close(), j.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := j.Append(entry(approval.EventAsked, "1")); !errors.Is(err, os.ErrClosed) {
+	if err := j.Append(entry("asked", "1")); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -326,7 +326,7 @@ func TestJournalOfAGuard(t *testing.T) {
 // TestJournalFails: if any Append fails, no call runs that is not recorded as approved and
 // executing, and none runs twice.
 func TestJournalFails(t *testing.T) {
-	all := []approval.Event{approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted}
+	all := []string{"asked", "approved", "executing", "executed"}
 	for i, event := range all {
 		for _, how := range []string{"error", "panic"} {
 			t.Run(string(event)+" "+how, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestJournalFails(t *testing.T) {
 				}}
 				var f tool
 				_, err := gated(&f, says(yes, nil), options(&d))(t.Context(), newCall(t, "", "write", `{}`, nil))
-				executed := event == approval.EventExecuted
+				executed := event == "executed"
 				if (len(f.ran()) == 1) != executed || (err == nil) != executed {
 					t.Errorf("%d executions, error %v", len(f.ran()), err)
 				}
@@ -359,11 +359,11 @@ func TestJournalFails(t *testing.T) {
 // TestKilled: a process that is killed at any step leaves a correct journal. The test copies the
 // file at that step.
 func TestKilled(t *testing.T) {
-	for step, want := range map[approval.Event]string{
-		approval.EventAsked:     "asked withdrawn",
-		approval.EventApproved:  "asked approved withdrawn",
-		approval.EventExecuting: "asked approved executing failed",
-		approval.EventExecuted:  "asked approved executing executed",
+	for step, want := range map[string]string{
+		"asked":     "asked withdrawn",
+		"approved":  "asked approved withdrawn",
+		"executing": "asked approved executing failed",
+		"executed":  "asked approved executing executed",
 	} {
 		path, copied := filepath.Join(t.TempDir(), "journal"), filepath.Join(t.TempDir(), "copy")
 		j := openJournal(t, path)
@@ -373,7 +373,7 @@ func TestKilled(t *testing.T) {
 			if e.Event != step {
 				return
 			}
-			if ran != (step == approval.EventExecuted) {
+			if ran != (step == "executed") {
 				t.Errorf("%s: executed: %t", step, ran)
 			}
 			text, err := os.ReadFile(path)
@@ -428,7 +428,7 @@ func TestJournalTakesAnyText(t *testing.T) {
 		entries++
 	}
 	for i, text := range testsuites.HostileText(t) {
-		e := approval.Entry{Event: approval.EventAsked, ID: strconv.Itoa(i) + text, Digest: sha256.Sum256([]byte(text)), Deadline: time.Now().Add(time.Hour)}
+		e := approval.Entry{Event: "asked", ID: strconv.Itoa(i) + text, Digest: sha256.Sum256([]byte(text)), Deadline: time.Now().Add(time.Hour)}
 		v := reflect.ValueOf(&e).Elem()
 		for field, value := range v.Fields() {
 			if field.Type.Kind() == reflect.String && field.Name != "ID" && field.Name != "Event" {
@@ -436,7 +436,7 @@ func TestJournalTakesAnyText(t *testing.T) {
 			}
 		}
 		add(e)
-		add(approval.Entry{Event: approval.EventRejected, ID: e.ID, Digest: e.Digest, By: text, Reason: text})
+		add(approval.Entry{Event: "rejected", ID: e.ID, Digest: e.Digest, By: text, Reason: text})
 	}
 	if err := j.Append(approval.Entry{Event: "\xff", ID: "\xff"}); err == nil {
 		t.Error("an unknown event was accepted")

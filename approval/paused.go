@@ -104,9 +104,9 @@ func (g *guard) takeGrant(ctx context.Context, request *Request, id callID, key 
 	if err := g.grants.begin(taken); err != nil {
 		return nil, err
 	}
-	event := EventAsked
+	event := eventAsked
 	if taken.approved {
-		event = EventResumed
+		event = eventResumed
 	}
 	if err := g.appendEntry(now, taken, event, Answer{}); err != nil {
 		g.grants.end(taken)
@@ -179,7 +179,7 @@ func (r *run) leave(ctx context.Context) bool {
 	if r.executing {
 		answer.Reason = "interrupted; a later run continues the call"
 	}
-	_ = g.appendEntry(time.Now(), r.grant, EventPaused, answer) // appendEntry logs the error, and this run ends
+	_ = g.appendEntry(time.Now(), r.grant, eventPaused, answer) // appendEntry logs the error, and this run ends
 	r.end()
 	return true
 }
@@ -224,7 +224,7 @@ func (r *run) pause(ctx context.Context, until time.Time) error {
 		r.call.Store(r.grant.key, token.json())
 	}
 	g.grants.pause(r.grant, until)
-	if err := g.appendEntry(time.Now(), r.grant, EventPaused, Answer{}); err != nil {
+	if err := g.appendEntry(time.Now(), r.grant, eventPaused, Answer{}); err != nil {
 		r.end()
 		return g.refuse(&r.grant.request.Target, Failed, err)
 	}

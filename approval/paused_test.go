@@ -42,7 +42,7 @@ func TestPausedCallIsCountedOnce(t *testing.T) {
 		second := newExchange("second")
 		d := &hookJournal{}
 		d.hook = func(e approval.Entry) error {
-			if e.Event != approval.EventPaused {
+			if e.Event != "paused" {
 				return nil
 			}
 			d.hook = nil

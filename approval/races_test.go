@@ -38,11 +38,11 @@ func (w *checkingJournal) Append(e approval.Entry) error {
 		w.requests[e.ID] = s
 	}
 	switch e.Event {
-	case approval.EventApproved:
+	case "approved":
 		s.approved = true
-	case approval.EventRejected, approval.EventExpired, approval.EventWithdrawn:
+	case "rejected", "expired", "withdrawn":
 		s.refused = true
-	case approval.EventExecuting:
+	case "executing":
 		if !s.approved || s.executing || s.refused || s.digest != e.Digest || !e.Time.Before(s.deadline) {
 			w.wrong = append(w.wrong, fmt.Sprintf("%s is executed: %+v", e.ID, *s))
 		}

@@ -267,7 +267,7 @@ func TestRememberedInTheJournal(t *testing.T) {
 	var d memoryJournal
 	broken := false
 	d.fails = func(e approval.Entry) error {
-		if broken && e.Event == approval.EventApproved {
+		if broken && e.Event == "approved" {
 			return errors.New("the disk is full")
 		}
 		return file.Append(e)
@@ -296,7 +296,7 @@ func TestRememberedInTheJournal(t *testing.T) {
 	}
 	var approved []approval.Entry
 	for _, e := range d.entries {
-		if e.Event == approval.EventApproved {
+		if e.Event == "approved" {
 			approved = append(approved, e)
 		}
 	}
@@ -373,7 +373,7 @@ func TestRememberedByReplicas(t *testing.T) {
 		person.answer = yes
 		call(3, 2)
 		used := replicas[1].journal.entries[1]
-		if used.Event != approval.EventApproved || used.RememberedFrom != person.asked[0].ID || used.Replica != "replica-1" {
+		if used.Event != "approved" || used.RememberedFrom != person.asked[0].ID || used.Replica != "replica-1" {
 			t.Errorf("the journal of the second replica has %+v", used)
 		}
 		sleep(time.Minute)

@@ -198,9 +198,9 @@ func TestJournalsOfReplicas(t *testing.T) {
 	if err := replicas[2].call(t, e); err != nil {
 		t.Fatal(err)
 	}
-	wantEvents(t, replicas[0].journal, approval.EventAsked, approval.EventPaused)
-	wantEvents(t, replicas[1].journal, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused)
-	wantEvents(t, replicas[2].journal, approval.EventResumed, approval.EventExecuted)
+	wantEvents(t, replicas[0].journal, "asked", "paused")
+	wantEvents(t, replicas[1].journal, "asked", "approved", "executing", "paused")
+	wantEvents(t, replicas[2].journal, "resumed", "executed")
 	for i, r := range replicas {
 		for _, entry := range r.journal.entries {
 			if entry.Replica != fmt.Sprint("replica-", i) || entry.ID != replicas[0].journal.entries[0].ID {
@@ -285,7 +285,7 @@ func TestStoreIsDown(t *testing.T) {
 	}
 	r.store.down.Store(true)
 	wantUnreachable(r.call(t, newExchange("a")))
-	wantEvents(t, r.journal, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventFailed)
+	wantEvents(t, r.journal, "asked", "approved", "executing", "failed")
 	answered := newExchange("b")
 	answered.answers["question 0"] = json.RawMessage(`{"action":"accept"}`)
 	if err := r.call(t, answered); err != nil {

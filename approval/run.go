@@ -77,7 +77,7 @@ func (r *run) approve(ctx context.Context) error {
 		answer.Remember = min(max(0, answer.Remember), g.opts.Remember)
 	}
 	if !answer.Approved {
-		_ = g.appendEntry(time.Now(), r.grant, EventRejected, answer) // appendEntry logs the error, and nothing runs
+		_ = g.appendEntry(time.Now(), r.grant, eventRejected, answer) // appendEntry logs the error, and nothing runs
 		g.forget(ctx, request)
 		r.end()
 		refused := g.refuse(&request.Target, Rejected, nil)
@@ -88,7 +88,7 @@ func (r *run) approve(ctx context.Context) error {
 		return r.refuse(codeOf(err, Failed), err)
 	}
 	approved := time.Now()
-	if err := g.appendEntry(approved, r.grant, EventApproved, answer); err != nil {
+	if err := g.appendEntry(approved, r.grant, eventApproved, answer); err != nil {
 		return r.refuse(Failed, err)
 	}
 	now := time.Now() // compared with the deadline, and recorded
@@ -100,7 +100,7 @@ func (r *run) approve(ctx context.Context) error {
 		refused.mayBeCalled = true // by the run that has claimed it
 		return refused
 	}
-	if err := g.appendEntry(now, r.grant, EventExecuting, Answer{}); err != nil {
+	if err := g.appendEntry(now, r.grant, eventExecuting, Answer{}); err != nil {
 		return r.refuse(Failed, err)
 	}
 	r.grant.approved = true
@@ -177,12 +177,12 @@ func (r *run) recheck(ctx context.Context) error {
 
 // refuse ends the grant without a call in this run.
 func (r *run) refuse(code Code, cause error) *Error {
-	event := EventWithdrawn
+	event := eventWithdrawn
 	switch {
 	case r.grant.approved:
-		event = EventFailed
+		event = eventFailed
 	case code == Expired:
-		event = EventExpired
+		event = eventExpired
 	}
 	_ = r.guard.appendEntry(time.Now(), r.grant, event, Answer{Reason: cause.Error()}) // appendEntry logs the error, and nothing runs
 	r.end()
@@ -209,14 +209,14 @@ func (r *run) finish(ctx context.Context, panicking bool, err error) error {
 	if err != nil && r.leave(ctx) {
 		return nil
 	}
-	event, reason := EventExecuted, ""
+	event, reason := eventExecuted, ""
 	switch {
 	case !r.executing:
-		event, reason = EventWithdrawn, "the call was not made"
+		event, reason = eventWithdrawn, "the call was not made"
 	case panicking:
-		event, reason = EventFailed, "panic"
+		event, reason = eventFailed, "panic"
 	case err != nil:
-		event, reason = EventFailed, err.Error()
+		event, reason = eventFailed, err.Error()
 	}
 	_ = g.appendEntry(time.Now(), r.grant, event, Answer{Reason: reason}) // appendEntry logs the error; the call has been made
 	r.end()

@@ -145,8 +145,8 @@ func TestSeveralRuns(t *testing.T) {
 	if prompts != 1 || len(f.ran()) != 3 {
 		t.Errorf("%d prompts and %d runs, want 1 and 3", prompts, len(f.ran()))
 	}
-	wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused,
-		approval.EventResumed, approval.EventPaused, approval.EventResumed, approval.EventExecuted)
+	wantEvents(t, &d, "asked", "approved", "executing", "paused",
+		"resumed", "paused", "resumed", "executed")
 
 	if err := run(newExchange("another")); err == nil || prompts != 2 {
 		t.Errorf("there was no request for another call: %d prompts, error %v", prompts, err)
@@ -178,7 +178,7 @@ func TestRunsThatChange(t *testing.T) {
 			if len(f.ran()) != 1 {
 				t.Errorf("the tool ran %d times", len(f.ran()))
 			}
-			wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused)
+			wantEvents(t, &d, "asked", "approved", "executing", "paused")
 		})
 	}
 }
@@ -232,9 +232,9 @@ func TestToolThatCallsAnother(t *testing.T) {
 	if want := []string{`files.call_tool(arguments={"n":1}, name='write')`, `files.write(n=1)`}; !slices.Equal(shown, want) {
 		t.Errorf("shown was %q, want %q", shown, want)
 	}
-	wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventPaused, approval.EventPaused,
-		approval.EventResumed, approval.EventResumed, approval.EventPaused, approval.EventPaused,
-		approval.EventResumed, approval.EventResumed, approval.EventExecuted, approval.EventExecuted)
+	wantEvents(t, &d, "asked", "approved", "executing", "asked", "approved", "executing", "paused", "paused",
+		"resumed", "resumed", "paused", "paused",
+		"resumed", "resumed", "executed", "executed")
 }
 
 // TestPanicOfATool: the panic propagates, and the approval is used up.
@@ -250,5 +250,5 @@ func TestPanicOfATool(t *testing.T) {
 		}()
 		_, _ = invoke(t.Context(), newCall(t, "", "write", `{}`, nil))
 	}()
-	wantEvents(t, &d, approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventFailed)
+	wantEvents(t, &d, "asked", "approved", "executing", "failed")
 }

@@ -197,16 +197,16 @@ func TestWaitingIsATask(t *testing.T) {
 		name   string
 		decide func(ctx context.Context, p *approval.Prompt) error
 		runs   int32
-		events []approval.Event
+		events []string
 	}{
 		{"approved", func(ctx context.Context, p *approval.Prompt) error { return p.Accept(ctx) }, 1,
-			[]approval.Event{approval.EventAsked, approval.EventApproved, approval.EventExecuting, approval.EventExecuted}},
+			[]string{"asked", "approved", "executing", "executed"}},
 		{"rejected", func(ctx context.Context, p *approval.Prompt) error { return p.Reject(ctx, "not today") }, 0,
-			[]approval.Event{approval.EventAsked, approval.EventRejected}},
+			[]string{"asked", "rejected"}},
 		{"expired", func(context.Context, *approval.Prompt) error {
 			sleep(5 * time.Minute)
 			return nil
-		}, 0, []approval.Event{approval.EventAsked, approval.EventExpired}},
+		}, 0, []string{"asked", "expired"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestWaitingIsATask(t *testing.T) {
 				wantEvents(t, f.journal, test.events...)
 
 				direct := make(chan json.RawMessage)
-				without, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, Tasks: client.TasksOff, CallTimeout: time.Hour})
+				without, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, NoTasks: true, CallTimeout: time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -277,7 +277,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 			t.Error("the request can still be approved")
 		}
 		f.wantRuns(0)
-		wantEvents(t, f.journal, approval.EventAsked, approval.EventWithdrawn)
+		wantEvents(t, f.journal, "asked", "withdrawn")
 	})
 }
 
@@ -435,7 +435,7 @@ func TestRequestSurvivesReplica(t *testing.T) {
 					t.Errorf("the task is %+v %s", state, state.Result)
 				}
 				f.wantRuns(1)
-				if executed := count(f.journal.events(), approval.EventExecuting); executed != 1 {
+				if executed := count(f.journal.events(), "executing"); executed != 1 {
 					t.Errorf("the journal has %v", f.journal.events())
 				}
 			})
@@ -517,18 +517,18 @@ func TestApprovalSurvivesShutdown(t *testing.T) {
 				if _, n := f.last(); n != requests {
 					t.Errorf("%d requests were made, want %d", n, requests)
 				}
-				want := []approval.Event{approval.EventAsked, approval.EventApproved, approval.EventExecuting}
+				want := []string{"asked", "approved", "executing"}
 				for range test.paused {
-					want = append(want, approval.EventPaused, approval.EventResumed)
+					want = append(want, "paused", "resumed")
 				}
-				wantEvents(t, f.journal, append(want, approval.EventExecuted)...)
+				wantEvents(t, f.journal, append(want, "executed")...)
 			})
 		})
 	}
 }
 
-func count(events []approval.Event, of approval.Event) int {
-	return len(slices.DeleteFunc(events, func(e approval.Event) bool { return e != of }))
+func count(events []string, of string) int {
+	return len(slices.DeleteFunc(events, func(e string) bool { return e != of }))
 }
 
 // A background is the responder of a call that runs as a task.

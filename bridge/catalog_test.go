@@ -196,7 +196,7 @@ func TestCollisionAtStart(t *testing.T) {
 			wantCollision(t, frontend.Start(t.Context()), "t", `the server "b"`, `the server "a"`)
 			_, err = b.Start(t.Context())
 			wantCollision(t, err, "t", `the server "b"`, `the server "a"`)
-			if state := b.States()[0]; state.Status != bridge.Stopped {
+			if state := b.States()[0]; state.Status != "stopped" {
 				t.Errorf("after the error a server is %s", state.Status)
 			}
 		})

@@ -60,7 +60,7 @@ func TestRequiredServer(t *testing.T) {
 			stop, err := b.Start(t.Context())
 			if required {
 				wantFailure(t, err, bridge.Unavailable, jsonrpc.NotSent)
-				if state := b.States()[0]; state.Status != bridge.Stopped {
+				if state := b.States()[0]; state.Status != "stopped" {
 					t.Errorf("after the error a server is %s", state.Status)
 				}
 				return
@@ -72,7 +72,7 @@ func TestRequiredServer(t *testing.T) {
 			if text, err := callEcho(t.Context(), b, "good__echo", "hello"); err != nil || text != "hello" {
 				t.Errorf("the good server says %q, %v", text, err)
 			}
-			if state := b.States()[1]; state.Status != bridge.Failed || !errors.Is(state.Err, errRefused) {
+			if state := b.States()[1]; state.Status != "failed" || !errors.Is(state.Err, errRefused) {
 				t.Errorf("the bad server is %+v", state)
 			}
 			bad.refuse.Store(false)
@@ -198,7 +198,7 @@ func TestLazyServer(t *testing.T) {
 			t.Errorf("known are %q", got)
 		}
 		advance(time.Hour)
-		if n := dialer.dials.Load(); n != 0 || b.States()[0].Status != bridge.Idle {
+		if n := dialer.dials.Load(); n != 0 || b.States()[0].Status != "idle" {
 			t.Errorf("it was started %d times before it was needed", n)
 		}
 		for range 3 {
@@ -213,7 +213,7 @@ func TestLazyServer(t *testing.T) {
 				t.Errorf("it was started %d times while it was used", n)
 			}
 			advance(10 * time.Minute)
-			if status := b.States()[0].Status; status != bridge.Idle {
+			if status := b.States()[0].Status; status != "idle" {
 				t.Errorf("an unused server is %s", status)
 			}
 		}
@@ -268,13 +268,13 @@ func TestWatchedServerIsNotIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		advance(time.Hour)
-		if status := p.State().Status; status != bridge.Ready {
+		if status := p.State().Status; status != "ready" {
 			t.Errorf("it is %s", status)
 		}
 		stop()
 		stop()
 		advance(10 * time.Minute)
-		if status := p.State().Status; status != bridge.Idle {
+		if status := p.State().Status; status != "idle" {
 			t.Errorf("it is %s without subscribers", status)
 		}
 	})
@@ -514,7 +514,7 @@ func TestTheEraIsRemembered(t *testing.T) {
 			dialer.cut()
 			advance(15 * time.Second)
 		}
-		if p.State().Status != bridge.Ready || up.asked.Load() != 1 {
+		if p.State().Status != "ready" || up.asked.Load() != 1 {
 			t.Errorf("the server is %s and was asked %d times, want once", p.State().Status, up.asked.Load())
 		}
 		dialer.refuse.Store(true)
@@ -522,7 +522,7 @@ func TestTheEraIsRemembered(t *testing.T) {
 		advance(15 * time.Second)
 		dialer.refuse.Store(false)
 		advance(time.Minute)
-		if p.State().Status != bridge.Ready || up.asked.Load() != 2 {
+		if p.State().Status != "ready" || up.asked.Load() != 2 {
 			t.Errorf("the server is %s and was asked %d times, want twice", p.State().Status, up.asked.Load())
 		}
 	})

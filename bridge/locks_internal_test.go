@@ -138,8 +138,8 @@ func TestUpstreamConcurrently(t *testing.T) {
 	if reported[n-1] != before+1 {
 		t.Error("a change is not reported to the function of the last run")
 	}
-	if state := u.State(); state.Err != second || state.Status != Stopped {
-		t.Errorf("the server is %s with the error %v, want %s and %v", state.Status, state.Err, Stopped, second)
+	if state := u.State(); state.Err != second || state.Status != statusStopped {
+		t.Errorf("the server is %s with the error %v, want %s and %v", state.Status, state.Err, statusStopped, second)
 	}
 }
 
@@ -200,10 +200,10 @@ func TestUsersOfSessionConcurrently(t *testing.T) {
 		func(int) { s.usage() },
 		func(int) { s.recordReply() },
 		func(int) { s.mayBeBusy(time.Hour) },
-		func(int) { s.is(Ready) },
+		func(int) { s.is(statusReady) },
 		func(int) { s.state() },
-		func(int) { s.setState(Failed, nil, errNoServer) },
-		func(int) { s.setState(Starting, nil, nil) },
+		func(int) { s.setState(statusFailed, nil, errNoServer) },
+		func(int) { s.setState(statusStarting, nil, nil) },
 		func(int) {
 			if _, err := s.waitOpen(expired); err == nil {
 				t.Error("a session is open")
@@ -225,7 +225,7 @@ func TestUsersOfSessionConcurrently(t *testing.T) {
 			t.Errorf("a session with %d users is not closed", s.users)
 		}
 	}
-	racetest.Together(n, closeIdle, closeIdle, func(int) { s.is(Idle) })
+	racetest.Together(n, closeIdle, closeIdle, func(int) { s.is(statusIdle) })
 	s.retain(t.Context())
 	s.recordReply()
 	racetest.Together(n, func(int) { s.recordReply() }, func(int) {

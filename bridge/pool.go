@@ -105,7 +105,7 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 		return nil, nil, err
 	}
 	session, s, err := p.find(ctx, caller)
-	if err != nil && s != nil && s.is(Stopped) && s != p.main {
+	if err != nil && s != nil && s.is(statusStopped) && s != p.main {
 		session, s, err = p.find(ctx, caller) // the session was closed as idle in the meantime
 	}
 	return session, s, err
@@ -217,7 +217,7 @@ func (p *pool) lookup(key sessionKey) *managedSession {
 
 // lookupLocked returns nil if there is no session, or if the session has stopped.
 func (p *pool) lookupLocked(key sessionKey) *managedSession {
-	if s := p.sessions[key]; s != nil && !s.is(Stopped) {
+	if s := p.sessions[key]; s != nil && !s.is(statusStopped) {
 		return s
 	}
 	return nil

@@ -31,22 +31,19 @@ const (
 	pingTimeout = 15 * time.Second
 )
 
-// A Status is the status of a server.
-type Status string
-
 // The statuses.
 const (
 	// Idle means that the server does not run and will be started when it is needed.
-	Idle Status = "idle"
+	statusIdle = "idle"
 	// Starting means that the server is being started. Calls wait.
-	Starting Status = "starting"
+	statusStarting = "starting"
 	// Ready means that the server takes calls.
-	Ready Status = "ready"
+	statusReady = "ready"
 	// Failed means that the server could not be started or has ended, and will be started
 	// again after a pause. Calls fail.
-	Failed Status = "failed"
+	statusFailed = "failed"
 	// Stopped means that the server has been stopped and will not be started again.
-	Stopped Status = "stopped"
+	statusStopped = "stopped"
 )
 
 // A managedSession keeps one session with a server open. It opens the session when a call needs it, reopens the session
@@ -62,7 +59,7 @@ type managedSession struct {
 	logger       *slog.Logger
 
 	mu            sync.Mutex
-	status        Status
+	status        string
 	since         time.Time
 	session       *client.Session // set while status is Ready
 	err           error           // why the status is Failed
@@ -77,7 +74,7 @@ type managedSession struct {
 }
 
 func newSession(s *managedSession) *managedSession {
-	s.status, s.since, s.lastUsed = Idle, time.Now(), time.Now()
+	s.status, s.since, s.lastUsed = statusIdle, time.Now(), time.Now()
 	s.statusChanged, s.requested = make(chan struct{}), make(chan struct{}, 1)
 	return s
 }
@@ -137,9 +134,9 @@ func (s *managedSession) waitOpen(ctx context.Context) (*client.Session, error) 
 		status, session, reason, failedSince, changed := s.status, s.session, s.err, s.failedSince, s.statusChanged
 		s.mu.Unlock()
 		switch status {
-		case Ready:
+		case statusReady:
 			return session, nil
-		case Stopped:
+		case statusStopped:
 			return nil, cmp.Or(reason, errStopped)
 		}
 		s.requestOpen()
@@ -197,38 +194,38 @@ func (s *managedSession) mayBeBusy(timeout time.Duration) bool {
 	return s.deadlines > 0 || s.users > 0 && time.Since(s.lastReply) <= timeout
 }
 
-func (s *managedSession) is(status Status) bool {
+func (s *managedSession) is(status string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status == status
 }
 
 // state returns the status, a channel that is closed when it changes, and the error.
-func (s *managedSession) state() (Status, <-chan struct{}, error) {
+func (s *managedSession) state() (string, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status, s.statusChanged, s.err
 }
 
-func (s *managedSession) setState(status Status, session *client.Session, err error) {
+func (s *managedSession) setState(status string, session *client.Session, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setStateLocked(status, session, err)
 }
 
-func (s *managedSession) setStateLocked(status Status, session *client.Session, err error) {
+func (s *managedSession) setStateLocked(status string, session *client.Session, err error) {
 	s.status, s.session, s.err, s.since = status, session, err, time.Now()
 	switch status {
-	case Failed:
+	case statusFailed:
 		s.logger.Warn("the server failed", "error", err)
 		s.restarts++
 		if s.failedSince.IsZero() {
 			s.failedSince = s.since
 		}
-	case Ready, Idle:
+	case statusReady, statusIdle:
 		s.logger.Info("the server is " + string(status))
 		s.failedSince = time.Time{}
-	case Stopped:
+	case statusStopped:
 		s.logger.Info("the server was stopped")
 	}
 	close(s.statusChanged)
@@ -239,20 +236,20 @@ func (s *managedSession) setStateLocked(status Status, session *client.Session, 
 // many failures in a row, and when the session is idle.
 func (s *managedSession) run(ctx context.Context) {
 	var reason error
-	defer func() { s.setState(Stopped, nil, reason) }()
+	defer func() { s.setState(statusStopped, nil, reason) }()
 	pause := backoff.Backoff{}
 	attempts := 0
 	if s.lazy && !s.waitRequested(ctx) {
 		return
 	}
 	for ctx.Err() == nil {
-		if !s.is(Failed) {
-			s.setState(Starting, nil, nil)
+		if !s.is(statusFailed) {
+			s.setState(statusStarting, nil, nil)
 		}
 		session, err := s.open(ctx)
 		if err == nil {
 			opened := time.Now()
-			s.setState(Ready, session, nil)
+			s.setState(statusReady, session, nil)
 			err = s.waitClosed(ctx, session)
 			if err == nil && !s.waitRequested(ctx) {
 				return
@@ -268,7 +265,7 @@ func (s *managedSession) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.setState(Failed, nil, err)
+		s.setState(statusFailed, nil, err)
 		if attempts++; s.maxAttempts > 0 && attempts >= s.maxAttempts {
 			reason = err
 			return
@@ -322,7 +319,7 @@ func (s *managedSession) closeIdle() bool {
 		return false
 	}
 	drain(s.requested)
-	s.setStateLocked(Idle, nil, nil)
+	s.setStateLocked(statusIdle, nil, nil)
 	return true
 }
 

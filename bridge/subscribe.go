@@ -89,7 +89,7 @@ func (r *subscribedResource) setAnswer(refusal error) {
 // server runs and reports them. If the server is ready, subscribe waits for its reply.
 func (u *Upstream) subscribe(ctx context.Context, uri string) (unsubscribe func(), err error) {
 	r, remove, err := u.subs.add(uri)
-	if err != nil || !u.pool.main.is(Ready) {
+	if err != nil || !u.pool.main.is(statusReady) {
 		return remove, err
 	}
 	timeout := time.NewTimer(subscribeTimeout)

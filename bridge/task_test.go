@@ -242,7 +242,7 @@ func TestNoTasksWithoutCapability(t *testing.T) {
 	eachPair(t, func(t *testing.T, caller, behind client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			b := bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: dialerTo(newWorker(t, new(int))).speaks(behind)})
-			session := connect(t, pipeTo(mount(t, b)), client.Options{Era: caller, Tasks: client.TasksOff})
+			session := connect(t, pipeTo(mount(t, b)), client.Options{Era: caller, NoTasks: true})
 			result, err := session.CallTool(t.Context(), "w__plain", struct{}{}, nil)
 			if err != nil || result.Text() != "false" {
 				t.Errorf("the result is %v, %v", result, err)
@@ -696,7 +696,7 @@ func TestRequiredTasksOfLegacyServers(t *testing.T) {
 					t.Errorf("the task is %s with %s after %d requests", state.Status, text, polls.Load())
 				}
 				polls.Store(20)
-				result, err := connect(t, pipeTo(frontend), client.Options{Era: caller, Tasks: client.TasksOff}).CallTool(t.Context(), "w__t", struct{}{}, nil)
+				result, err := connect(t, pipeTo(frontend), client.Options{Era: caller, NoTasks: true}).CallTool(t.Context(), "w__t", struct{}{}, nil)
 				if err != nil || result.Text() != "made" {
 					t.Errorf("without tasks the result is %v, %v", result, err)
 				}
@@ -728,7 +728,7 @@ func TestStateOfLegacyTaskIsRefused(t *testing.T) {
 				return "", nil
 			}
 			b := bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: pipeTo(legacy)})
-			session := connect(t, pipeTo(mount(t, b)), client.Options{Tasks: client.TasksOff})
+			session := connect(t, pipeTo(mount(t, b)), client.Options{NoTasks: true})
 			_, err := session.CallTool(t.Context(), "w__t", struct{}{}, nil)
 			answer, ok := errors.AsType[*jsonrpc.Error](err)
 			if !ok || !strings.Contains(string(answer.Data), `"executed":"maybe"`) {

@@ -182,7 +182,7 @@ var waiters = map[string]waiter{
 	forwarded: func(t *testing.T, s *oddServer) (string, int) {
 		frontend := mount(t, bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: s.dial(client.Legacy)}))
 		return waitCounting(t, func(opts client.Options) *client.Session {
-			opts.Tasks = client.TasksOff
+			opts.NoTasks = true
 			return connect(t, pipeTo(frontend), opts)
 		}, "w__t")
 	},

@@ -120,7 +120,7 @@ func (u *Upstream) waitReady(ctx context.Context) error {
 				failure = TimedOut
 			}
 			return u.notReady(failure, err)
-		case status == Failed || status == Stopped:
+		case status == statusFailed || status == statusStopped:
 			return u.notReady(Unavailable, cmp.Or(err, errStopped))
 		}
 		select {
@@ -189,8 +189,10 @@ func (u *Upstream) notify(change mcp.Change) {
 type State struct {
 	// Alias is the alias of the server, "" for a proxy.
 	Alias string
-	// Status is the status of the session for lists.
-	Status Status
+	// Status is the status of the session for lists: "idle" (the server does not run and is started when it is
+	// needed), "starting" (calls wait), "ready" (the server takes calls), "failed" (it could not be started or has
+	// ended, and is started again) or "stopped" (it is not started again).
+	Status string
 	// Since is when the status began.
 	Since time.Time
 	// Err is why the server has failed, or why its lists could not be read. It is nil

@@ -19,7 +19,7 @@
 //
 // A server may continue a call of a tool as a task in the background (SEP-2663). The call then returns
 // when the task has ended, even if the connection is renewed or the server restarts. [CallOptions].OnTask
-// gets the id of the task, and [Session.Task] waits for it in another process. [Options].Tasks turns
+// gets the id of the task, and [Session.Task] waits for it in another process. [Options].NoTasks turns
 // tasks off.
 //
 // Handlers in [Options] answer questions of the server. [Options].Middleware sees every call.

@@ -72,9 +72,10 @@ type Options struct {
 	// An error of a middleware is wrapped in a *jsonrpc.CallError.
 	Middleware []mcp.Middleware
 
-	// Tasks says what the client does when a server continues a call of a tool as a task. It applies to
-	// version 2026-07-28. Default: TasksWait.
-	Tasks TaskPolicy
+	// NoTasks makes the client not declare that it supports tasks, calls of tools that a server continues in the
+	// background (SEP-2663). Servers answer calls directly then, or with an error if the tool runs only as a task.
+	// Otherwise a call that continues as a task returns when the task has ended. It applies to version 2026-07-28.
+	NoTasks bool
 
 	// OnSession is called when the session has been opened, with the description of this client in
 	// the protocol version of the connection. The function that it returns, if not nil, is called
@@ -170,7 +171,7 @@ func (o *Options) capabilities() mcp.ClientCapabilities {
 	if o.Roots != nil {
 		can.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
-	if o.Tasks == TasksWait {
+	if !o.NoTasks {
 		can.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")}
 	}
 	if o.ShowsApps {

@@ -4,36 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
-
-// A TaskPolicy says what a client does with tasks: calls of tools that a server continues in the
-// background (SEP-2663).
-type TaskPolicy int
-
-const (
-	// TasksWait: a call that continues as a task returns when the task has ended, as any other call.
-	TasksWait TaskPolicy = iota
-	// TasksOff: the client does not declare to support tasks. Servers answer calls directly, or with an
-	// error if the tool runs only as a task.
-	TasksOff
-)
-
-// String returns "wait" or "off".
-func (p TaskPolicy) String() string {
-	switch p {
-	case TasksWait:
-		return "wait"
-	case TasksOff:
-		return "off"
-	}
-	return fmt.Sprintf("TaskPolicy(%d)", int(p))
-}
 
 // ErrTaskCancelled means, under [errors.Is], that a call has no result because its task was cancelled at
 // the server.

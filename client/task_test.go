@@ -177,7 +177,7 @@ func TestTaskFailures(t *testing.T) {
 	if failure, ok := errors.AsType[*client.ToolError](err); !ok || failure.Tool != "refuse" || failure.Result.Text() != "not today" {
 		t.Errorf("a tool that fails gives %v", err)
 	}
-	off := connect(t, transporttests.Dialer(t, s), client.Options{Era: client.Modern, Tasks: client.TasksOff})
+	off := connect(t, transporttests.Dialer(t, s), client.Options{Era: client.Modern, NoTasks: true})
 	_, err = off.CallTool(t.Context(), "refuse", nil, nil)
 	if failure, ok := errors.AsType[*jsonrpc.Error](err); !ok || failure.Code != mcp.CodeMissingClientCapability {
 		t.Errorf("a client without tasks gets %v", err)
@@ -719,7 +719,7 @@ func TestTaskOfOtherMethods(t *testing.T) {
 		if failed(t, err, jsonrpc.MaybeExecuted); !strings.Contains(err.Error(), "unknown type") {
 			t.Errorf("a prompt that is a task gives %v", err)
 		}
-		off := connect(t, script(task), client.Options{Era: client.Modern, Tasks: client.TasksOff})
+		off := connect(t, script(task), client.Options{Era: client.Modern, NoTasks: true})
 		_, err = off.CallTool(t.Context(), "tool", nil, nil)
 		if failed(t, err, jsonrpc.MaybeExecuted); !strings.Contains(err.Error(), "not declared") {
 			t.Errorf("a task that was not asked for gives %v", err)

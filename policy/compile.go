@@ -63,9 +63,9 @@ func (c *Compiled) compileLists(p *Policy) (err error) {
 		}
 		override, base := p.Roles[role], c.base
 		switch override.Mode {
-		case Replace:
+		case modeReplace:
 			base = nil
-		case Restrict, "":
+		case modeRestrict, "":
 		default:
 			return &CompileError{path + ".mode", fmt.Sprintf("expected restrict or replace, found %.60q", override.Mode)}
 		}

@@ -106,7 +106,7 @@ func (p *Policy) Warnings(roles ...string) []string {
 			w.add(path, "there is no such role")
 		}
 		denied := slices.Concat(p.Deny, o.Deny)
-		if o.Mode == Replace {
+		if o.Mode == modeReplace {
 			denied = o.Deny
 			if len(o.Allow)+len(o.Deny) == 0 {
 				w.add(path, "it replaces the lists by empty ones, which allow everything, including what the policy denies")

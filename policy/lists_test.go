@@ -93,7 +93,7 @@ func TestListsRestrictIsMonotonic(t *testing.T) {
 			for _, more := range choices {
 				for _, denied := range choices {
 					c := compile(t, &policy.Policy{Allow: allow, Deny: deny, Roles: map[string]policy.RoleOverride{
-						"restricted": {Allow: more, Deny: denied}, "replaced": {Allow: more, Deny: denied, Mode: policy.Replace},
+						"restricted": {Allow: more, Deny: denied}, "replaced": {Allow: more, Deny: denied, Mode: "replace"},
 					}})
 					for _, name := range []string{"", "a", "b", "ab", "ba", "bb"} {
 						base, own := allows(c.Resolve(""), name), allows(c.Resolve("replaced"), name)

@@ -61,20 +61,16 @@ type Policy struct {
 type RoleOverride struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
-	// Mode defaults to [Restrict].
-	Mode Mode `json:"mode,omitempty"`
+	// Mode says how the override is combined with the lists of its policy. With "restrict", the default, a name is
+	// denied that either deny list matches; if both have an allow list, both must match. With "replace", the lists of
+	// the override are used instead; if both are empty, they deny nothing.
+	Mode string `json:"mode,omitempty"`
 }
-
-// A Mode says how a [RoleOverride] is combined with the lists of its policy.
-type Mode string
 
 // Modes of a [RoleOverride].
 const (
-	// Restrict denies a name that either deny list matches. If both have an allow list,
-	// both must match.
-	Restrict Mode = "restrict"
-	// Replace uses the lists of the override instead. If both are empty, they deny nothing.
-	Replace Mode = "replace"
+	modeRestrict = "restrict"
+	modeReplace  = "replace"
 )
 
 // An Exemption names one tool exactly. It is not a pattern, because a server could choose

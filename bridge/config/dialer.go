@@ -67,13 +67,13 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 		HTTPClient: o.HTTPClient, Header: r.header(o.Header), Authorizer: o.Authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
 	}
 	switch r.Type {
-	case Stdio:
+	case typeStdio:
 		return r.command(&o), nil
-	case HTTP:
+	case typeHTTP:
 		return streamable.Dial(r.URL.Reveal(), &remote), nil
-	case SSE:
+	case typeSSE:
 		return sse.Dial(r.URL.Reveal(), (*sse.DialOptions)(&remote)), nil
-	case WebSocket:
+	case typeWebSocket:
 		return ws.Dial(r.URL.Reveal(), &ws.DialOptions{
 			HTTPClient: o.HTTPClient, Header: remote.Header, Authorizer: o.Authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
 		}), nil

@@ -118,13 +118,13 @@ func TestChildRunsInItsFolder(t *testing.T) {
 
 // Each type uses its own transport, with the headers of the file.
 func TestRemoteServersGetTheHeaders(t *testing.T) {
-	for kind, handler := range map[config.Type]interface {
+	for kind, handler := range map[string]interface {
 		http.Handler
 		Close() error
 	}{
-		config.HTTP:      streamable.Handler(reporter{}, nil),
-		config.SSE:       sse.Handler(reporter{}, nil),
-		config.WebSocket: ws.Handler(reporter{}, nil),
+		"http": streamable.Handler(reporter{}, nil),
+		"sse":  sse.Handler(reporter{}, nil),
+		"ws":   ws.Handler(reporter{}, nil),
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			seen := make(chan http.Header, 16)
@@ -140,7 +140,7 @@ func TestRemoteServersGetTheHeaders(t *testing.T) {
 				header.Set("X-More", header.Get("Authorization"))
 				return nil
 			}})
-			if kind == config.HTTP { // sends nothing before the first call
+			if kind == "http" { // sends nothing before the first call
 				conn.Call(t.Context(), "initialize", jsonrpc.Raw(`{}`))
 			}
 			header := <-seen
@@ -165,7 +165,7 @@ func (keyholder) Challenged(context.Context, *url.URL, *http.Request, *http.Resp
 }
 
 func TestAuthorizerOfRemoteServers(t *testing.T) {
-	for _, kind := range []config.Type{config.HTTP, config.SSE, config.WebSocket} {
+	for _, kind := range []string{"http", "sse", "ws"} {
 		seen := make(chan string, 16)
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			seen <- r.Header.Get("Authorization")
@@ -278,13 +278,5 @@ func TestNamedToolsAreExpected(t *testing.T) {
 	}
 	if _, renamed := config.Rename["d"]; !renamed {
 		t.Errorf("renamed are %v", config.Rename)
-	}
-}
-
-func TestUnsetAsText(t *testing.T) {
-	for unset, want := range map[config.UnsetMode]string{config.UnsetFails: "fails", config.UnsetEmpty: "empty", config.UnsetLiteral: "literal", 9: "UnsetMode(9)"} {
-		if got := unset.String(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }

@@ -58,8 +58,7 @@
 //
 // ${NAME:-default} uses the default if the value is missing or empty. A default must not
 // contain a variable. All other text, such as ${foo-bar}, $NAME and ${}, stays as it is.
-// Values are not expanded again. A variable without a value is an error that names it, unless
-// [Expander.Unset] says otherwise.
+// Values are not expanded again. A variable without a value is an error that names it.
 //
 // Expand only files that the user of this machine wrote. The configuration of a server that
 // comes over the network could read environment and files: set [Expander.NoExpand] for it.

@@ -21,9 +21,9 @@ func (s *Server) Expand(ctx context.Context, e *Expander) (*Resolved, error) {
 	x := &expansion{ctx: ctx, expander: e, server: s, left: maxExpanded}
 	r := &Resolved{Alias: s.Alias, Type: s.Type, Options: s.Options}
 	switch s.Type {
-	case Stdio:
+	case typeStdio:
 		x.command(r)
-	case HTTP, SSE, WebSocket:
+	case typeHTTP, typeSSE, typeWebSocket:
 		x.remote(r)
 	default:
 		x.fail("", "expected the type stdio, http, sse or ws", nil)
@@ -34,18 +34,16 @@ func (s *Server) Expand(ctx context.Context, e *Expander) (*Resolved, error) {
 	if err := errors.Join(x.errs...); err != nil {
 		return nil, err
 	}
-	r.UnsetVariables = x.unsetVariables
 	return r, nil
 }
 
 // An expansion is the expansion of one server.
 type expansion struct {
-	ctx            context.Context
-	expander       *Expander
-	server         *Server
-	left           int // bytes that the other texts may still have
-	unsetVariables []string
-	errs           []error
+	ctx      context.Context
+	expander *Expander
+	server   *Server
+	left     int // bytes that the other texts may still have
+	errs     []error
 }
 
 func (x *expansion) fail(field, message string, cause error) {
@@ -90,11 +88,7 @@ func (x *expansion) text(field, text string) (value, shown string) {
 		switch {
 		case ok && closed:
 			text = after[len(body)+1:]
-			if replacement, ok := x.value(field, named); ok {
-				write(replacement, named.String())
-			} else if x.expander.Unset == UnsetLiteral {
-				write("${"+body+"}", "${"+body+"}")
-			}
+			write(x.value(field, named), named.String())
 		case nested && !closed && ok && named.hasDefault:
 			x.fail(field, "the default of "+named.String()+" contains a variable: expected a text", nil)
 		case nested && !closed && isScheme(named.scheme):
@@ -112,25 +106,19 @@ func (x *expansion) text(field, text string) (value, shown string) {
 	return value, s.String()
 }
 
-// value returns the value or default of a variable; ok is false if it has neither and is not an
-// error.
-func (x *expansion) value(field string, v variable) (text string, ok bool) {
+// value returns the value or default of a variable.
+func (x *expansion) value(field string, v variable) string {
 	text, ok, err := x.lookup(v)
 	switch {
 	case err != nil:
 		x.fail(field, v.String(), err)
-		return "", true
+		return ""
 	case v.hasDefault && text == "":
-		return v.defaultValue, true
-	case ok:
-		return text, true
-	}
-	if x.expander.Unset == UnsetFails {
+		return v.defaultValue
+	case !ok:
 		x.fail(field, v.String()+" has no value and no default", nil)
-		return "", true
 	}
-	x.unsetVariables = append(x.unsetVariables, field+": "+v.String())
-	return "", false
+	return text
 }
 
 // secret expands a field that may be printed with its variables unexpanded.
@@ -215,8 +203,8 @@ func (x *expansion) remote(r *Resolved) {
 		isHTTP := err == nil && (u.Scheme == "http" || u.Scheme == "https")
 		isWS := err == nil && (u.Scheme == "ws" || u.Scheme == "wss")
 		switch {
-		case err == nil && u.Host != "" && (isHTTP || isWS && r.Type == WebSocket):
-		case r.Type == WebSocket:
+		case err == nil && u.Host != "" && (isHTTP || isWS && r.Type == typeWebSocket):
+		case r.Type == typeWebSocket:
 			x.fail("url", "expected a URL with ws://, wss://, http:// or https://, and a host", nil)
 		default:
 			x.fail("url", "expected a URL with http:// or https://, and a host", nil)

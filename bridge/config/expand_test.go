@@ -30,7 +30,7 @@ func lookup(env map[string]string) func(string) (string, bool) {
 // expandArg expands one argument.
 func expandArg(t *testing.T, text string, e *config.Expander) (string, error) {
 	t.Helper()
-	s := &config.Server{Alias: "a", Type: config.Stdio, Command: "x", Args: []string{text}}
+	s := &config.Server{Alias: "a", Type: "stdio", Command: "x", Args: []string{text}}
 	r, err := s.Expand(t.Context(), e)
 	if err != nil {
 		return "", err
@@ -109,11 +109,8 @@ func TestVariablesAreReplacedOnce(t *testing.T) {
 }
 
 func TestVariablesWithoutAValue(t *testing.T) {
-	e := func(unset config.UnsetMode) *config.Expander {
-		return &config.Expander{LookupEnv: lookup(nil), Unset: unset}
-	}
 	_, err := one(t, `{"command":"${NO}","args":["${NO:-x}","a${NO}b"],
-  "env":{"T":"${env:NO}"},"working_dir":"${file:no}"}`).Expand(t.Context(), e(config.UnsetFails))
+  "env":{"T":"${env:NO}"},"working_dir":"${file:no}"}`).Expand(t.Context(), &config.Expander{LookupEnv: lookup(nil)})
 	want := strings.Join([]string{
 		`mcp.json:1:31: server a: command: ${NO} has no value and no default`,
 		`mcp.json:1:58: server a: args[1]: ${NO} has no value and no default`,
@@ -122,23 +119,6 @@ func TestVariablesWithoutAValue(t *testing.T) {
 	}, "\n")
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
-
-	const plain = `{"command":"x${NO}","args":["a${NO}b"],"env":{"T":"${env:NO}"}}`
-	for unset, want := range map[config.UnsetMode][3]string{
-		config.UnsetEmpty:   {"x", "ab", ""},
-		config.UnsetLiteral: {"x${NO}", "a${NO}b", "${env:NO}"},
-	} {
-		r, err := one(t, plain).Expand(t.Context(), e(unset))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := [3]string{r.Command.Reveal(), r.Args[0].Reveal(), r.Env["T"].Reveal()}; got != want {
-			t.Errorf("%d: got %q, want %q", unset, got, want)
-		}
-		if diff := cmp.Diff([]string{"command: ${NO}", "args[0]: ${NO}", "env.T: ${env:NO}"}, r.UnsetVariables); diff != "" {
-			t.Error(diff)
-		}
 	}
 }
 
@@ -265,10 +245,6 @@ func TestInputsWithoutAUser(t *testing.T) {
 	list, err := parse(t, withInputs).Expand(t.Context(), nil)
 	if err == nil || strings.Count(err.Error(), "${input:key} has no value") != 2 || len(list) != 0 {
 		t.Errorf("got %v %v", list, err)
-	}
-	list, err = parse(t, withInputs).Expand(t.Context(), &config.Expander{Unset: config.UnsetEmpty})
-	if err != nil || list[0].Args[1].Reveal() != "eu" {
-		t.Errorf("the default is not taken: %v %v", list, err)
 	}
 }
 

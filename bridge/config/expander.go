@@ -31,36 +31,9 @@ type Expander struct {
 	// NoExpand replaces no variables, and makes envFile, passEnv and inheritEnv errors. It
 	// is for servers that are not configured by the user of this machine.
 	NoExpand bool
-	// Unset says how a variable without a value and without a default is replaced. Default [UnsetFails].
-	Unset UnsetMode
 
 	mu      sync.Mutex
 	answers map[string]*cachedAnswer // by the ids of inputs
-}
-
-// UnsetMode says how a variable without a value and without a default is replaced.
-type UnsetMode int
-
-const (
-	// UnsetFails makes such a variable an error.
-	UnsetFails UnsetMode = iota
-	// UnsetEmpty replaces the variable by the empty text.
-	UnsetEmpty
-	// UnsetLiteral does not replace the variable. A header may then be sent as ${TOKEN}.
-	UnsetLiteral
-)
-
-// String returns "fails", "empty" or "literal".
-func (u UnsetMode) String() string {
-	switch u {
-	case UnsetFails:
-		return "fails"
-	case UnsetEmpty:
-		return "empty"
-	case UnsetLiteral:
-		return "literal"
-	}
-	return fmt.Sprintf("UnsetMode(%d)", int(u))
 }
 
 // PromptEnv is a function for [Expander.Prompt] of programs without a user. It returns the

@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("alias %q", s.Alias)
 			}
 			seen[s.Alias] = true
-			if (s.Type == config.Stdio) != (s.Command != "") && s.URL == "" || s.Type == "" {
+			if (s.Type == "stdio") != (s.Command != "") && s.URL == "" || s.Type == "" {
 				t.Errorf("%#v", s)
 			}
 			if _, err := s.Expand(t.Context(), noFiles(s)); err != nil && strings.Contains(err.Error(), "\x00") {
@@ -86,7 +86,7 @@ func FuzzExpand(f *testing.F) {
 		}
 		const mark = "\x01" // placeholder for the value
 		e := func(value string) *config.Expander {
-			return &config.Expander{LookupEnv: func(string) (string, bool) { return value, true }, Unset: config.UnsetLiteral}
+			return &config.Expander{LookupEnv: func(string) (string, bool) { return value, true }}
 		}
 		if value == "" || strings.Contains(text, mark) {
 			return

@@ -191,25 +191,25 @@ func TestAllErrorsAreTold(t *testing.T) {
 }
 
 func TestTypeIsInferred(t *testing.T) {
-	for server, want := range map[string]config.Type{
-		`{"command":"x"}`:                                       config.Stdio,
-		`{"url":"https://h/mcp"}`:                               config.HTTP,
-		`{"url":"https://h/"}`:                                  config.HTTP,
-		`{"url":"https://h/a/sse"}`:                             config.SSE,
-		`{"url":"https://h/a/sse/"}`:                            config.SSE,
-		`{"url":"https://h/sse/mcp"}`:                           config.HTTP,
-		`{"url":"https://sse/mcp?x=/sse#/sse"}`:                 config.HTTP,
-		`{"url":"https://h/assess"}`:                            config.HTTP,
-		`{"url":"${BASE}/sse"}`:                                 config.SSE,
-		`{"url":"wss://h/sse"}`:                                 config.WebSocket,
-		`{"httpUrl":"https://h/sse"}`:                           config.HTTP,
-		`{"url":"https://h/sse","type":"http"}`:                 config.HTTP,
-		`{"url":"https://h/mcp","type":"SSE"}`:                  config.SSE,
-		`{"url":"https://h/sse","transport":"streamable-http"}`: config.HTTP,
-		`{"url":"https://h/sse","protocol":"streamableHttp"}`:   config.HTTP,
-		`{"url":"https://h/mcp","type":"websocket"}`:            config.WebSocket,
-		`{"url":"https://h/mcp","command":"x","type":"stdio"}`:  config.Stdio,
-		`{"url":null,"command":"x","env":null}`:                 config.Stdio,
+	for server, want := range map[string]string{
+		`{"command":"x"}`:                                       "stdio",
+		`{"url":"https://h/mcp"}`:                               "http",
+		`{"url":"https://h/"}`:                                  "http",
+		`{"url":"https://h/a/sse"}`:                             "sse",
+		`{"url":"https://h/a/sse/"}`:                            "sse",
+		`{"url":"https://h/sse/mcp"}`:                           "http",
+		`{"url":"https://sse/mcp?x=/sse#/sse"}`:                 "http",
+		`{"url":"https://h/assess"}`:                            "http",
+		`{"url":"${BASE}/sse"}`:                                 "sse",
+		`{"url":"wss://h/sse"}`:                                 "ws",
+		`{"httpUrl":"https://h/sse"}`:                           "http",
+		`{"url":"https://h/sse","type":"http"}`:                 "http",
+		`{"url":"https://h/mcp","type":"SSE"}`:                  "sse",
+		`{"url":"https://h/sse","transport":"streamable-http"}`: "http",
+		`{"url":"https://h/sse","protocol":"streamableHttp"}`:   "http",
+		`{"url":"https://h/mcp","type":"websocket"}`:            "ws",
+		`{"url":"https://h/mcp","command":"x","type":"stdio"}`:  "stdio",
+		`{"url":null,"command":"x","env":null}`:                 "stdio",
 	} {
 		if got := one(t, server).Type; got != want {
 			t.Errorf("%s: got %s, want %s", server, got, want)
@@ -220,10 +220,10 @@ func TestTypeIsInferred(t *testing.T) {
 // Without a type, the expanded URL decides.
 func TestTypeFollowsTheExpandedURL(t *testing.T) {
 	env := &config.Expander{LookupEnv: func(string) (string, bool) { return "https://h/sse", true }}
-	for server, want := range map[string]config.Type{
-		`{"url":"${URL}"}`:               config.SSE,
-		`{"url":"${URL}","type":"http"}`: config.HTTP,
-		`{"httpUrl":"${URL}"}`:           config.HTTP,
+	for server, want := range map[string]string{
+		`{"url":"${URL}"}`:               "sse",
+		`{"url":"${URL}","type":"http"}`: "http",
+		`{"httpUrl":"${URL}"}`:           "http",
 	} {
 		r, err := one(t, server).Expand(t.Context(), env)
 		if err != nil || r.Type != want {
@@ -362,7 +362,7 @@ func TestToolsPermits(t *testing.T) {
 		{config.Tools{Deny: []string{"*"}}, "", "a,"},
 		{config.Tools{Allow: []string{"*"}}, "a,", ""},
 	} {
-		r := &config.Resolved{Alias: "a", Type: config.HTTP, Options: config.Options{Tools: test.tools}}
+		r := &config.Resolved{Alias: "a", Type: "http", Options: config.Options{Tools: test.tools}}
 		c, err := r.Bridge(nil)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // encoding/json and log/slog, which do not show its secrets.
 type Resolved struct {
 	Alias   string            `json:"alias"`
-	Type    Type              `json:"type"`
+	Type    string            `json:"type"`
 	Command Secret            `json:"command,omitzero"`
 	Args    []Secret          `json:"args,omitempty"`
 	Env     map[string]Secret `json:"env,omitempty"` // with the variables of PassEnv and EnvFile
@@ -25,9 +25,6 @@ type Resolved struct {
 	URL     Secret            `json:"url,omitzero"`
 	Headers map[string]Secret `json:"headers,omitempty"`
 	Options Options           `json:"options,omitzero"`
-	// UnsetVariables are the variables without a value that [Expander.Unset] allowed, such as
-	// "env.TOKEN: ${TOKEN}".
-	UnsetVariables []string `json:"unset,omitempty"`
 }
 
 // Format prints JSON with the variables unexpanded.
@@ -62,7 +59,7 @@ func (r *Resolved) Fingerprint() string {
 	}
 	add("dovetail server 1")
 	add(r.Alias)
-	add(string(r.Type))
+	add(r.Type)
 	add(r.Command.Reveal())
 	addLength(len(r.Args))
 	for _, arg := range r.Args {
@@ -94,13 +91,13 @@ func (r *Resolved) Fingerprint() string {
 // fragment of a URL; its variables are shown unexpanded.
 func (r *Resolved) Launch() string {
 	var b strings.Builder
-	if r.Type == Stdio {
+	if r.Type == typeStdio {
 		b.WriteString(quoteWord(r.Command.String()))
 		for _, arg := range r.Args {
 			b.WriteString(" " + quoteWord(arg.String()))
 		}
 	} else {
-		b.WriteString(string(r.Type) + " " + quoteWord(r.URL.String()))
+		b.WriteString(r.Type + " " + quoteWord(r.URL.String()))
 	}
 	var more []string
 	if dir := r.Dir.String(); dir != "" {

@@ -14,15 +14,12 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A Type is the transport of a server.
-type Type string
-
 // Types of servers.
 const (
-	Stdio     Type = "stdio" // a child process
-	HTTP      Type = "http"  // streamable HTTP
-	SSE       Type = "sse"   // HTTP+SSE of protocol version 2024-11-05
-	WebSocket Type = "ws"
+	typeStdio     = "stdio" // a child process
+	typeHTTP      = "http"  // streamable HTTP
+	typeSSE       = "sse"   // HTTP+SSE of protocol version 2024-11-05
+	typeWebSocket = "ws"
 )
 
 // A Server is one server of a file, with variables unexpanded. It may contain secrets that are
@@ -32,9 +29,10 @@ type Server struct {
 	Alias string
 	// Name is the name of the server in the file.
 	Name string
-	// Type is the type in the file, or the one that follows from the command or URL.
-	Type Type
-	// Command is the program of a [Stdio] server, Args are its arguments.
+	// Type is the type in the file, or the one that follows from the command or URL: "stdio" (a child process), "http"
+	// (Streamable HTTP), "sse" (HTTP+SSE of protocol version 2024-11-05) or "ws" (WebSocket).
+	Type string
+	// Command is the program of a stdio server, Args are its arguments.
 	Command string
 	Args    []string
 	// Env are environment variables of the program. They take precedence over EnvFile.
@@ -73,16 +71,16 @@ func (s Server) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%s (%s)", s.Alias,
 func (s Server) MarshalText() ([]byte, error) { return fmt.Append(nil, s), nil }
 
 // typeOf returns the type of a server with a URL. The dialer of HTTP falls back to HTTP+SSE.
-func typeOf(text string) Type {
+func typeOf(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 	case u.Scheme == "ws", u.Scheme == "wss":
-		return WebSocket
+		return typeWebSocket
 	case path.Base(u.Path) == "sse":
-		return SSE
+		return typeSSE
 	}
-	return HTTP
+	return typeHTTP
 }
 
 // shortTimeout is the least timeout without a unit. A shorter one was probably meant in seconds.
@@ -226,17 +224,17 @@ func checkHeader(name string) string {
 }
 
 // transport reads a type in any of the spellings that hosts use.
-func (c cursor) transport() Type {
+func (c cursor) transport() string {
 	text := c.text()
 	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(text)) {
 	case "stdio":
-		return Stdio
+		return typeStdio
 	case "http", "streamable", "streamablehttp":
-		return HTTP
+		return typeHTTP
 	case "sse":
-		return SSE
+		return typeSSE
 	case "ws", "websocket":
-		return WebSocket
+		return typeWebSocket
 	}
 	if c.kind() == jsonscan.String {
 		c.fail("expected stdio, http (or streamable-http), sse or ws, found %s", jsonscan.Quote(text))
@@ -248,24 +246,24 @@ func (c cursor) transport() Type {
 // use.
 func (g serverMembers) resolveType(s *Server, key cursor) {
 	switch {
-	case s.Type == Stdio && s.Command == "":
+	case s.Type == typeStdio && s.Command == "":
 		key.fail(`expected "command": its type is stdio`)
-	case s.Type != "" && s.Type != Stdio && s.URL == "":
+	case s.Type != "" && s.Type != typeStdio && s.URL == "":
 		key.fail(`expected "url": its type is %s`, s.Type)
 	case s.Type != "":
 	case s.Command != "" && s.URL != "":
 		key.fail(`expected "command" or "url", found both: "type" can decide`)
 	case s.Command != "":
-		s.Type = Stdio
+		s.Type = typeStdio
 	case s.URL == "":
 		key.fail(`expected "command" or "url"`)
 	case g["url"].name == "httpUrl":
-		s.Type = HTTP
+		s.Type = typeHTTP
 	default:
 		s.Type, s.guessed = typeOf(s.URL), true
 	}
 	unused := []string{"command", "args", "env", "envFile", "cwd"}
-	if s.Type == Stdio {
+	if s.Type == typeStdio {
 		unused = []string{"url", "headers"}
 	}
 	for _, name := range unused {

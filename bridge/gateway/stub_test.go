@@ -61,7 +61,7 @@ func (s *stub) Run(_ context.Context, ready func(), _ func(mcp.Change)) error {
 	return nil
 }
 
-func (s *stub) States() []bridge.State { return []bridge.State{{Alias: "s", Status: bridge.Ready}} }
+func (s *stub) States() []bridge.State { return []bridge.State{{Alias: "s", Status: "ready"}} }
 
 // gateway returns a gateway that requires no token.
 func (s *stub) gateway(t testing.TB, opts gateway.Options) *gateway.Gateway {

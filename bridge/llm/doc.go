@@ -3,14 +3,14 @@
 //
 //	tools, err := b.Tools(ctx) // b is a *bridge.Bridge
 //	...
-//	request.Tools = llm.Functions(tools, llm.OpenAI)
+//	request.Tools = llm.OpenAITools(tools)
 //	...
 //	call := llm.FirstMatch(ownTools, llm.NewHandler(b))
 //	text, err := call(ctx, function.Name, function.Arguments)
 //
 // # Definitions
 //
-// [Functions] encodes tools in the format of OpenAI or Anthropic. It takes the tools of a
+// [OpenAITools] and [AnthropicTools] encode tools. It takes the tools of a
 // [bridge.Bridge], of a client session, or any others.
 //
 // # Results

@@ -4,41 +4,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Format is the format in which the API of a model takes function definitions.
-type Format int
-
-const (
-	// OpenAI is [{"type":"function","function":{"name","description","parameters"}}].
-	OpenAI Format = iota
-	// Anthropic is [{"name","description","input_schema"}].
-	Anthropic
-)
-
-// String returns "openai" or "anthropic".
-func (f Format) String() string {
-	switch f {
-	case OpenAI:
-		return "openai"
-	case Anthropic:
-		return "anthropic"
-	}
-	return fmt.Sprintf("Format(%d)", int(f))
+// OpenAITools returns the definitions of tools as the JSON array
+// [{"type":"function","function":{"name","description","parameters"}}]. A tool without an
+// input schema gets {"type":"object"}; the other schemas keep their bytes.
+func OpenAITools(tools []mcp.Tool) json.RawMessage {
+	return functions(tools, `{"type":"function","function":{"name":`, `,"parameters":`, "}}")
 }
 
-// Functions returns the definitions of tools as a JSON array in a format. A tool without an
-// input schema gets {"type":"object"}; the other schemas keep their bytes.
-func Functions(tools []mcp.Tool, format Format) json.RawMessage {
-	open, schema, end := `{"type":"function","function":{"name":`, `,"parameters":`, "}}"
-	if format == Anthropic {
-		open, schema, end = `{"name":`, `,"input_schema":`, "}"
-	}
+// AnthropicTools returns the definitions of tools as the JSON array
+// [{"name","description","input_schema"}]. A tool without an input schema gets
+// {"type":"object"}; the other schemas keep their bytes.
+func AnthropicTools(tools []mcp.Tool) json.RawMessage {
+	return functions(tools, `{"name":`, `,"input_schema":`, "}")
+}
+
+func functions(tools []mcp.Tool, open, schema, end string) json.RawMessage {
 	out := []byte{'['}
 	for i, tool := range tools {
 		if i > 0 {

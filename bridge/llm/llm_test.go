@@ -85,19 +85,22 @@ func TestFunctions(t *testing.T) {
 		}
 		tools = append(tools, tool)
 	}
-	for format, want := range map[llm.Format]string{
-		llm.OpenAI: `[{"type":"function","function":{"name":"text","description":"Says a.","parameters":{"type":"object","properties":{"b":{"const":1e2}}}}},` +
+	for name, test := range map[string]struct {
+		encode func([]mcp.Tool) json.RawMessage
+		want   string
+	}{
+		"openai": {llm.OpenAITools, `[{"type":"function","function":{"name":"text","description":"Says a.","parameters":{"type":"object","properties":{"b":{"const":1e2}}}}},` +
 			`{"type":"function","function":{"name":"value","parameters":{"type":"object"}}},` +
-			`{"type":"function","function":{"name":"odd","parameters":{}}}]`,
-		llm.Anthropic: `[{"name":"text","description":"Says a.","input_schema":{"type":"object","properties":{"b":{"const":1e2}}}},` +
+			`{"type":"function","function":{"name":"odd","parameters":{}}}]`},
+		"anthropic": {llm.AnthropicTools, `[{"name":"text","description":"Says a.","input_schema":{"type":"object","properties":{"b":{"const":1e2}}}},` +
 			`{"name":"value","input_schema":{"type":"object"}},` +
-			`{"name":"odd","input_schema":{}}]`,
+			`{"name":"odd","input_schema":{}}]`},
 	} {
-		if got := llm.Functions(tools, format); string(got) != want {
-			t.Errorf("the functions are\n%s\nwant\n%s", got, want)
+		if got := test.encode(tools); string(got) != test.want {
+			t.Errorf("%s: the functions are\n%s\nwant\n%s", name, got, test.want)
 		}
 	}
-	if got := llm.Functions(nil, llm.OpenAI); string(got) != "[]" {
+	if got := llm.OpenAITools(nil); string(got) != "[]" {
 		t.Errorf("no functions are %s", got)
 	}
 }
@@ -159,14 +162,6 @@ func TestResults(t *testing.T) {
 		}
 		if text, err := llm.Text(result); err != nil || text != test.text {
 			t.Errorf("%s: the text is %s, %v, want %s", test.result, text, err, test.text)
-		}
-	}
-}
-
-func TestFormatsAsText(t *testing.T) {
-	for format, want := range map[llm.Format]string{llm.OpenAI: "openai", llm.Anthropic: "anthropic", 9: "Format(9)"} {
-		if got := format.String(); got != want {
-			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (p *Provider) verifying(e *evaluation, entry *server.Entry, t *evaluated) *
 		case strings.HasPrefix(uri, uiScheme):
 			err = p.checkContent(uri, result)
 		case strings.HasPrefix(uri, skillScheme) || entry.Kind == mcp.KindSkill:
-			err = &QuarantinedError{Server: p.pins.alias, Entry: Entry{Content, uri}, Reason: Invalid, Err: errors.New("it is a file of no accepted skill")}
+			err = &QuarantinedError{Server: p.pins.alias, Entry: Entry{Content, uri}, Reason: reasonInvalid, Err: errors.New("it is a file of no accepted skill")}
 		}
 		if err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (p *Provider) checkContent(uri string, result mcp.Result) error {
 	if err == nil {
 		pending.After = definition
 	}
-	offered := pending.Reason == Changed && p.options.OfferChanged
+	offered := pending.Reason == reasonChanged && p.options.OfferChanged
 	p.log(pending, !offered)
 	if !p.pins.setContent(uri, pending) {
 		p.options.Logger.Warn("too many contents are pending: this one can be accepted after others", "server", p.pins.alias, "uri", uri)

@@ -8,37 +8,21 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// A Reason says why an entry is pending.
-type Reason uint8
-
+// Why an entry is pending.
 const (
-	// New means that the lock has no digest for the entry.
-	New Reason = iota + 1
-	// Changed means that the lock has another digest for the entry.
-	Changed
-	// Invalid means that the entry has no digest; see [Digest].
-	Invalid
+	reasonNew     = "new"
+	reasonChanged = "changed"
+	reasonInvalid = "invalid"
 )
-
-// String returns "new", "changed" or "invalid".
-func (r Reason) String() string {
-	switch r {
-	case New:
-		return "new"
-	case Changed:
-		return "changed"
-	case Invalid:
-		return "invalid"
-	}
-	return fmt.Sprintf("Reason(%d)", uint8(r))
-}
 
 // A Pending entry waits for a decision; see [Lock.Accept].
 type Pending struct {
 	// Server is the alias of the server.
 	Server string
 	Entry
-	Reason Reason
+	// Reason says why the entry is pending: "new" (the lock has no digest for it), "changed" (the lock has another
+	// digest for it) or "invalid" (it has no digest; see [Digest]).
+	Reason string
 	// OldDigest is the pinned digest, "" for a new entry.
 	OldDigest string
 	// NewDigest is the current digest, "" for an invalid entry.
@@ -73,7 +57,7 @@ type QuarantinedError struct {
 	// Server, Entry, Reason, OldDigest, NewDigest and Err have the values of the same fields of [Pending].
 	Server string
 	Entry
-	Reason               Reason
+	Reason               string
 	OldDigest, NewDigest string
 	Err                  error
 }
@@ -81,9 +65,9 @@ type QuarantinedError struct {
 // Error returns a message for the operator, with digests or Err.
 func (e *QuarantinedError) Error() string {
 	switch text := e.summary(); e.Reason {
-	case New:
+	case reasonNew:
 		return fmt.Sprintf("%s (it is %s)", text, e.NewDigest)
-	case Changed:
+	case reasonChanged:
 		return fmt.Sprintf("%s (it was %s and is %s)", text, e.OldDigest, e.NewDigest)
 	default:
 		return fmt.Sprintf("%s: %v", text, e.Err)
@@ -95,16 +79,16 @@ func (e *QuarantinedError) Unwrap() error {
 	data := jsonscan.AppendString([]byte(`{"type":"QUARANTINED","server":`), e.Server)
 	data = jsonscan.AppendString(append(data, `,"kind":`...), string(e.Kind))
 	data = jsonscan.AppendString(append(data, `,"name":`...), e.Name)
-	data = jsonscan.AppendString(append(data, `,"reason":`...), e.Reason.String())
+	data = jsonscan.AppendString(append(data, `,"reason":`...), e.Reason)
 	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: e.summary(), Data: append(data, '}')}
 }
 
 func (e *QuarantinedError) summary() string {
 	reason := "it is invalid"
 	switch e.Reason {
-	case New:
+	case reasonNew:
 		reason = "it is new and has not been accepted"
-	case Changed:
+	case reasonChanged:
 		reason = "it has changed since it was accepted"
 	}
 	return fmt.Sprintf("the %s %s of %s is quarantined: %s", e.Kind.what(), jsonscan.Quote(e.Name), jsonscan.Quote(e.Server), reason)

@@ -291,24 +291,24 @@ func (p *Provider) compare(e *evaluation, of Entry, t, before *evaluated) (diffe
 		Server: p.pins.alias, Entry: of, Reason: reasonOf(t.err, isPinned), OldDigest: pinned, NewDigest: t.digest,
 		Before: t.accepted, After: t.definition, Err: t.err,
 	}
-	t.isListed = t.pending.Reason == Changed && p.options.OfferChanged
+	t.isListed = t.pending.Reason == reasonChanged && p.options.OfferChanged
 	return before == nil || before.pending == nil || before.digest != t.digest || before.pending.Reason != t.pending.Reason
 }
 
 // reasonOf returns why an entry is pending.
-func reasonOf(err error, isPinned bool) Reason {
+func reasonOf(err error, isPinned bool) string {
 	switch {
 	case err != nil:
-		return Invalid
+		return reasonInvalid
 	case isPinned:
-		return Changed
+		return reasonChanged
 	}
-	return New
+	return reasonNew
 }
 
 func (p *Provider) log(pending *Pending, quarantined bool) {
 	p.options.Logger.Warn("an entry is not as it was accepted", "server", pending.Server, "kind", string(pending.Kind), "name", pending.Name,
-		"reason", pending.Reason.String(), "quarantined", quarantined, "old", pending.OldDigest, "new", pending.NewDigest)
+		"reason", pending.Reason, "quarantined", quarantined, "old", pending.OldDigest, "new", pending.NewDigest)
 }
 
 // pending returns the entries that are not as pinned, sorted by kind and name.

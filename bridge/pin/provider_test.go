@@ -183,17 +183,17 @@ func TestRefusal(t *testing.T) {
 		text    string
 	}{
 		"a": {
-			&pin.QuarantinedError{Server: "s", Entry: toolNamed("a"), Reason: pin.Changed, OldDigest: digest(t, tool("a", "one")), NewDigest: digest(t, tool("a", "two"))},
+			&pin.QuarantinedError{Server: "s", Entry: toolNamed("a"), Reason: "changed", OldDigest: digest(t, tool("a", "one")), NewDigest: digest(t, tool("a", "two"))},
 			jsonrpc.Error{Message: `the tool "a" of "s" is quarantined: it has changed since it was accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","kind":"tool","name":"a","reason":"changed"}`)},
 			" (it was " + digest(t, tool("a", "one")) + " and is " + digest(t, tool("a", "two")) + ")",
 		},
 		"n": {
-			&pin.QuarantinedError{Server: "s", Entry: toolNamed("n"), Reason: pin.New, NewDigest: digest(t, tool("n", ""))},
+			&pin.QuarantinedError{Server: "s", Entry: toolNamed("n"), Reason: "new", NewDigest: digest(t, tool("n", ""))},
 			jsonrpc.Error{Message: `the tool "n" of "s" is quarantined: it is new and has not been accepted`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","kind":"tool","name":"n","reason":"new"}`)},
 			" (it is " + digest(t, tool("n", "")) + ")",
 		},
 		"i": {
-			&pin.QuarantinedError{Server: "s", Entry: toolNamed("i"), Reason: pin.Invalid},
+			&pin.QuarantinedError{Server: "s", Entry: toolNamed("i"), Reason: "invalid"},
 			jsonrpc.Error{Message: `the tool "i" of "s" is quarantined: it is invalid`, Data: json.RawMessage(`{"type":"QUARANTINED","server":"s","kind":"tool","name":"i","reason":"invalid"}`)},
 			`: _meta: duplicate member "a"`,
 		},
@@ -292,7 +292,7 @@ func TestPending(t *testing.T) {
 	p.show(three)
 	wantTools(t, g, lock, "", "s a changed")
 	want := pin.Pending{
-		Server: "s", Entry: toolNamed("a"), Reason: pin.Changed, OldDigest: digest(t, one), NewDigest: digest(t, three),
+		Server: "s", Entry: toolNamed("a"), Reason: "changed", OldDigest: digest(t, one), NewDigest: digest(t, three),
 		Before: json.RawMessage(one), After: json.RawMessage(three),
 	}
 	pending := lock.Pending()[0]

@@ -152,7 +152,7 @@ func wantTools(t testing.TB, p *pin.Provider, lock *pin.Lock, listed string, pen
 	}
 	var got []string
 	for _, w := range lock.Pending() {
-		got = append(got, w.Server+" "+w.Name+" "+w.Reason.String())
+		got = append(got, w.Server+" "+w.Name+" "+w.Reason)
 		if err := callTool(t, s, fmt.Sprintf("%q", w.Name)); err == nil && !slices.Contains(names, w.Name) {
 			t.Errorf("%s is not listed, but can be called", w.Name)
 		}

@@ -12,47 +12,39 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// A Code says why a run has no result: "type" in the response of a [Server]. It is an error:
-// errors.Is(err, Rejected) reports whether an [Error] has that code. Other codes are the
-// outcomes of a gateway.Audit.
-type Code string
-
 // Codes of runs without a result. The clients of ipybox know the first two.
 const (
-	Rejected        Code = "rejected" // a person said no
-	ApprovalExpired Code = "timeout"  // no person answered in time
+	codeRejected        = "rejected" // a person said no
+	codeApprovalExpired = "timeout"  // no person answered in time
 
-	Forbidden     Code = "forbidden"      // a guard refuses the call
-	ToolError     Code = "tool_error"     // the tool reports a failure
-	CallTimedOut  Code = "call_timeout"   // the server did not answer the call in time
-	UnknownServer Code = "unknown_server" // there is no such operator's server
-	UnknownTool   Code = "unknown_tool"   // the server has no such tool
-	LaunchRefused Code = "launch_refused" // the caller must not launch this server
-	Conflict      Code = "conflict"       // another server runs under that name
-	StartFailed   Code = "start_failed"   // the server could not be launched
-	Reset         Code = "reset"          // the servers were reset during the run
-	Closed        Code = "closed"         // the tool server has been closed
-	Busy          Code = "busy"           // too many servers are running
+	codeForbidden     = "forbidden"      // a guard refuses the call
+	codeToolError     = "tool_error"     // the tool reports a failure
+	codeCallTimedOut  = "call_timeout"   // the call took too long
+	codeUnknownServer = "unknown_server" // there is no such operator's server
+	codeUnknownTool   = "unknown_tool"   // the server has no such tool
+	codeLaunchRefused = "launch_refused" // the caller must not launch this server
+	codeConflict      = "conflict"       // another server runs under that name
+	codeStartFailed   = "start_failed"   // the server could not be launched
+	codeReset         = "reset"          // the servers were reset during the run
+	codeClosed        = "closed"         // the tool server has been closed
+	codeBusy          = "busy"           // too many servers are running
 )
 
-// Error returns a description with the code.
-func (k Code) Error() string { return "toolserver: run failed: " + string(k) }
-
 // failure returns a failure with a message for the caller. err may be nil.
-func failure(code Code, message string, err error) *frontend.Failure {
-	return &frontend.Failure{Code: string(code), Message: message, Err: err}
+func failure(code, message string, err error) *frontend.Failure {
+	return &frontend.Failure{Code: code, Message: message, Err: err}
 }
 
 // Failures of runs that are interrupted. [run.interrupted] adds whether the call may have been
 // executed.
 var (
-	errReset    = failure(Reset, "the tool server was reset", context.Canceled)
-	errClosed   = failure(Closed, "the tool server has been closed", context.Canceled)
-	errReplaced = failure(Conflict, "another server was launched under the same name", context.Canceled)
+	errReset    = failure(codeReset, "the tool server was reset", context.Canceled)
+	errClosed   = failure(codeClosed, "the tool server has been closed", context.Canceled)
+	errReplaced = failure(codeConflict, "another server was launched under the same name", context.Canceled)
 )
 
 var (
-	errUnknownTool  = failure(UnknownTool, "there is no such tool", nil)
+	errUnknownTool  = failure(codeUnknownTool, "there is no such tool", nil)
 	errIdle         = errors.New("idle")
 	errEnded        = errors.New("the server ended")
 	errApprovalOnly = failure("only_asked", "only approval was requested; nothing was run", nil)
@@ -62,7 +54,7 @@ var (
 // returns other failures unchanged.
 func (r *run) interrupted(f *frontend.Failure) *frontend.Failure {
 	switch f.Code {
-	case string(Reset), string(Closed), string(Conflict), frontend.TimedOut, frontend.Canceled:
+	case codeReset, codeClosed, codeConflict, frontend.TimedOut, frontend.Canceled:
 	default:
 		return f
 	}
@@ -82,7 +74,7 @@ func (r *run) interrupted(f *frontend.Failure) *frontend.Failure {
 // failureOf classifies the error of a run.
 func failureOf(q *runRequest, err error) *frontend.Failure {
 	if tool, ok := errors.AsType[*llm.ToolError](err); ok {
-		return failure(ToolError, tool.Error(), err)
+		return failure(codeToolError, tool.Error(), err)
 	}
 	if refused, ok := errors.AsType[*approval.Error](err); ok {
 		named := *refused
@@ -92,7 +84,7 @@ func failureOf(q *runRequest, err error) *frontend.Failure {
 	f := *frontend.FailureOf(err) // the original may be shared
 	switch f.Code {
 	case frontend.TimedOut:
-		f.Code = string(CallTimedOut)
+		f.Code = codeCallTimedOut
 	case frontend.UnknownTool:
 		f.Message = "Unknown tool: " + approval.Printable(frontend.Truncate(q.tool))
 	}
@@ -101,14 +93,14 @@ func failureOf(q *runRequest, err error) *frontend.Failure {
 
 // codeOfApproval returns the code of a call that was not approved. Two codes have the names
 // that the clients of ipybox know.
-func codeOfApproval(code approval.Code) Code {
+func codeOfApproval(code approval.Code) string {
 	switch code {
 	case approval.Rejected:
-		return Rejected
+		return codeRejected
 	case approval.Expired:
-		return ApprovalExpired
+		return codeApprovalExpired
 	}
-	return Code(strings.ToLower(string(code)))
+	return strings.ToLower(string(code))
 }
 
 // upstreamError returns the error of a call to which a server did not respond. It returns the

@@ -96,7 +96,7 @@ func (l *launch) failure(ctx context.Context, err error) error {
 	if l.hasVariable() {
 		message += " (variables such as ${NAME} in server_params are not expanded)"
 	}
-	return failure(StartFailed, message, err)
+	return failure(codeStartFailed, message, err)
 }
 
 // redact replaces secrets in a text. It replaces the longest first, because one may contain

@@ -150,7 +150,7 @@ func (l *launcher) find(name serverKey, how *launch) (*launchedServer, error) {
 	}
 	if s != nil && s.digest != how.digest {
 		if !l.opts.Replace {
-			return nil, failure(Conflict, "another server runs under the name "+jsonscan.Quote(name.name)+": use the same server_params, or reset the tool server first", nil)
+			return nil, failure(codeConflict, "another server runs under the name "+jsonscan.Quote(name.name)+": use the same server_params, or reset the tool server first", nil)
 		}
 		s.stop(errReplaced)
 		s = nil
@@ -171,7 +171,7 @@ func (l *launcher) add(name serverKey, how *launch) (*launchedServer, error) {
 		return nil, errClosed
 	}
 	if _, replaced := l.servers[name]; !replaced && !l.makeRoom(name.principal) {
-		return nil, failure(Busy, "too many servers are running", nil)
+		return nil, failure(codeBusy, "too many servers are running", nil)
 	}
 	s := &launchedServer{launch: how, key: name, ready: make(chan struct{}), ended: make(chan struct{}), since: time.Now()}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())

@@ -79,7 +79,7 @@ func (p *ServerParams) command(r *config.Resolved) error {
 			return fmt.Errorf("expected texts without NUL")
 		}
 	}
-	r.Type, r.Command = config.Stdio, asIs(p.Command)
+	r.Type, r.Command = "stdio", asIs(p.Command)
 	if p.Dir != "" {
 		r.Dir = asIs(p.Dir)
 	}
@@ -114,7 +114,7 @@ func (p *ServerParams) remote(r *config.Resolved) (err error) {
 		return err
 	}
 	isWeb := u.Scheme == "http" || u.Scheme == "https"
-	if isSocket := u.Scheme == "ws" || u.Scheme == "wss"; !isWeb && (r.Type != config.WebSocket || !isSocket) {
+	if isSocket := u.Scheme == "ws" || u.Scheme == "wss"; !isWeb && (r.Type != "ws" || !isSocket) {
 		return fmt.Errorf("url: expected a URL that begins with http:// or https://")
 	}
 	r.URL = config.NewSecret(p.URL, shownURL(u))
@@ -131,23 +131,23 @@ func (p *ServerParams) remote(r *config.Resolved) (err error) {
 }
 
 // transport returns the transport of a remote server.
-func (p *ServerParams) transport(u *url.URL) (config.Type, error) {
+func (p *ServerParams) transport(u *url.URL) (string, error) {
 	switch p.Type {
 	case "streamable_http", "streamable-http", "streamableHttp", "http":
-		return config.HTTP, nil
+		return "http", nil
 	case "sse":
-		return config.SSE, nil
+		return "sse", nil
 	case "ws", "websocket":
-		return config.WebSocket, nil
+		return "ws", nil
 	case "":
 	default:
 		return "", fmt.Errorf("type: expected streamable_http, sse or ws for a server at a URL, found %s", jsonscan.Quote(frontend.Truncate(p.Type)))
 	}
 	switch path.Base(u.Path) {
 	case "mcp":
-		return config.HTTP, nil
+		return "http", nil
 	case "sse":
-		return config.SSE, nil
+		return "sse", nil
 	}
 	return "", fmt.Errorf(`expected "type": streamable_http, sse or ws, since the URL's path ends with neither /mcp nor /sse`)
 }

@@ -48,7 +48,7 @@ func TestReplicas(t *testing.T) {
 		}
 		done = run(asking)
 		person.decide(t, person.next(t), "false")
-		wantCode(t, waittest.Receive(t, "the end of the call", done), toolserver.Rejected)
+		wantCode(t, waittest.Receive(t, "the end of the call", done), "rejected")
 	}
 
 	left := run(asking)
@@ -80,5 +80,5 @@ func TestReplicas(t *testing.T) {
 	}
 	done = run(asking) // the approval was for one call
 	person.decide(t, person.next(t), "false")
-	wantCode(t, waittest.Receive(t, "the end of the call", done), toolserver.Rejected)
+	wantCode(t, waittest.Receive(t, "the end of the call", done), "rejected")
 }

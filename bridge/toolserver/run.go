@@ -94,9 +94,9 @@ func (s *Server) prepare(r *run, params *ServerParams) {
 	}
 	r.launch = newLaunch(resolved)
 	if known := s.servers.Has(r.server); known || s.isPseudo(r) {
-		r.launchError = failure(Conflict, "the operator has a server "+jsonscan.Quote(r.server)+": leave server_params empty to use it", nil)
+		r.launchError = failure(codeConflict, "the operator has a server "+jsonscan.Quote(r.server)+": leave server_params empty to use it", nil)
 	} else if s.opts.Launch == nil {
-		r.launchError = failure(LaunchRefused, "callers must not launch servers: name a server of the operator, and leave server_params empty", nil)
+		r.launchError = failure(codeLaunchRefused, "callers must not launch servers: name a server of the operator, and leave server_params empty", nil)
 	}
 	target := mcp.Target{
 		Kind: mcp.KindTool, Name: r.name,
@@ -132,7 +132,7 @@ func (s *Server) prepareKnown(r *run) {
 	case s.servers.Has(r.server):
 		r.resolveError = errUnknownTool
 	default:
-		r.resolveError = failure(UnknownServer, "there is no server "+jsonscan.Quote(r.server)+` here, and server_params with "command" or "url" do not say how to launch one`, nil)
+		r.resolveError = failure(codeUnknownServer, "there is no server "+jsonscan.Quote(r.server)+` here, and server_params with "command" or "url" do not say how to launch one`, nil)
 	}
 	if !ok || !r.approvalOnly {
 		return
@@ -160,7 +160,7 @@ func (s *Server) catalog() *server.Catalog {
 	return server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(ctx context.Context, _ mcp.Kind, name string) (*server.Entry, error) {
 		switch r := runOf(ctx); {
 		case name != r.name:
-			return nil, failure(Forbidden, "the call was changed to another tool", nil)
+			return nil, failure(codeForbidden, "the call was changed to another tool", nil)
 		default:
 			return r.entry, r.resolveError
 		}
@@ -180,7 +180,7 @@ func (s *Server) checkLaunch(next mcp.Handler) mcp.Handler {
 			return nil, r.launchError
 		}
 		if err := s.opts.Launch(ctx, r.launch.server); err != nil {
-			return nil, failure(LaunchRefused, "the server "+jsonscan.Quote(r.server)+" must not be launched: "+err.Error(), err)
+			return nil, failure(codeLaunchRefused, "the server "+jsonscan.Quote(r.server)+" must not be launched: "+err.Error(), err)
 		}
 		if !s.opts.VerifyFirst {
 			return next(ctx, call)

@@ -240,12 +240,17 @@ func (r *Runner) read(route, tool string, raw []byte) (a runResponse, failed *Er
 	return a, nil
 }
 
-// An Error is the error of a run without a result. errors.Is finds its Code, and
+// An Error is the error of a run without a result. errors.Is finds
 // approval.Rejected or approval.Expired if a person said no or did not answer.
 type Error struct {
 	Server, Tool string
-	// Code is the reason, "" if the tool server gives none.
-	Code Code
+	// Code is the reason, "" if the tool server gives none: "rejected" (a person said no), "timeout" (no person answered
+	// in time), "forbidden" (a guard refuses the call), "tool_error" (the tool reports a failure), "call_timeout" (the
+	// call took too long), "unknown_server", "unknown_tool", "launch_refused" (the caller must not launch this server),
+	// "conflict" (another server runs under that name), "start_failed" (the server could not be launched), "reset" (the
+	// servers were reset during the run), "closed" (the tool server has been closed), "busy" (too many servers are
+	// running) or an outcome of a gateway.Audit.
+	Code string
 	// Message is the message of the tool server, or describes a transport error.
 	Message string
 	// Status is the HTTP status of a response other than 200, else 0.
@@ -271,16 +276,15 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is the error's code.
+// Is reports whether target is approval.Rejected or approval.Expired and the error has that code.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case approval.Rejected:
-		return e.Code == Rejected
+		return e.Code == codeRejected
 	case approval.Expired:
-		return e.Code == ApprovalExpired
+		return e.Code == codeApprovalExpired
 	}
-	kind, ok := target.(Code)
-	return ok && kind != "" && kind == e.Code
+	return false
 }
 
 // newError adds the server and the tool to an error.
@@ -291,15 +295,15 @@ func (r *Runner) newError(tool string, e *Error) error {
 
 // codeOf returns the code of an error response. Older tool servers give none, but have these
 // texts.
-func (r *Runner) codeOf(tool string, given json.RawMessage, message string) Code {
+func (r *Runner) codeOf(tool string, given json.RawMessage, message string) string {
 	if jsonscan.KindOf(given) == jsonscan.String {
-		return Code(jsonscan.Unquote(given))
+		return jsonscan.Unquote(given)
 	}
 	switch about := "Approval request for " + r.server + "." + tool; message {
 	case about + " rejected":
-		return Rejected
+		return codeRejected
 	case about + " expired":
-		return ApprovalExpired
+		return codeApprovalExpired
 	}
 	return ""
 }

@@ -84,11 +84,11 @@ func TestRunnerErrors(t *testing.T) {
 	}{
 		"rejected":              {200, `{"error":"no","type":"rejected"}`, approval.Rejected, "s.t: no"},
 		"expired":               {200, `{"error":"late","type":"timeout"}`, approval.Expired, "late"},
-		"rejected without type": {200, `{"error":"Approval request for s.t rejected"}`, toolserver.Rejected, "rejected"},
+		"rejected without type": {200, `{"error":"Approval request for s.t rejected"}`, approval.Rejected, "rejected"},
 		"expired without type":  {200, `{"error":"Approval request for s.t expired"}`, approval.Expired, "expired"},
 		"failed without type":   {200, `{"error":"Approval request for s.t failed: x"}`, nil, "failed: x"},
 		"tool":                  {200, `{"error":"it is rejected"}`, nil, "it is rejected"},
-		"conflict":              {200, `{"error":"x","type":"conflict"}`, toolserver.Conflict, "x"},
+		"conflict":              {200, `{"error":"x","type":"conflict"}`, nil, "x"},
 		"validation of FastAPI": {422, `{"detail":[{"loc":["body"]}]}`, nil, "422"},
 		"malformed":             {400, `{"detail":"server_name: expected"}`, nil, "server_name"},
 		"no token":              {401, `nobody`, nil, "401"},
@@ -106,7 +106,7 @@ func TestRunnerErrors(t *testing.T) {
 				t.Fatalf("the error is %#v", err)
 			}
 			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("the error is %v of the kind %q, want %v saying %s", err, string(failed.Code), c.is, c.says)
+				t.Errorf("the error is %v of the kind %q, want %v saying %s", err, failed.Code, c.is, c.says)
 			}
 			if c.is == nil && (errors.Is(err, approval.Rejected) || errors.Is(err, approval.Expired)) {
 				t.Errorf("%v passes for a decision", err)

@@ -31,7 +31,7 @@ import (
 //
 // A result is the tool's structured content, or else its text as one string, or else null. With
 // "?full=1" it is the complete CallToolResult, even if the tool reports a failure. Malformed
-// requests have the status 400 and {"detail": text}. A [Code] says why a run has no result.
+// requests have the status 400 and {"detail": text}. [Error].Code says why a run has no result.
 //
 // Without server_params, or with {}, server_name is one of the operator's servers, and
 // [Options.Server] serves the call. Otherwise the params describe how the server is launched,
@@ -104,7 +104,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.routes.ServeHTTP(w, r)
 }
 
-// Reset ends all runs with the code [Reset], except those that wait for approval, and stops all
+// Reset ends all runs with the code "reset", except those that wait for approval, and stops all
 // servers that callers have started. It waits until they have ended, for [Options.Grace] or
 // until ctx ends; the error reports that something has not ended.
 func (s *Server) Reset(ctx context.Context) error {
@@ -200,7 +200,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close refuses new runs, ends the current runs with the code [Closed], and stops all servers that callers have
+// Close refuses new runs, ends the current runs with the code "closed", and stops all servers that callers have
 // started. Requests for approval of these runs are withdrawn. It returns when all of this has ended. It does not close
 // [Options.Approval]. It may be called more than once.
 func (s *Server) Close() error {

@@ -2,21 +2,18 @@ package skills
 
 import "fmt"
 
-// A Check is one of the checks of a file.
-type Check string
-
 // The checks, in their order.
 const (
-	// CheckListed checks that the entry of the skill lists the file.
-	CheckListed Check = "listed"
-	// CheckContents: the server has answered with one content.
-	CheckContents Check = "contents"
-	// CheckSize: the content has the size that the entry says, in bytes.
-	CheckSize Check = "size"
-	// CheckDigest: the content has the SHA-256 that the entry says.
-	CheckDigest Check = "digest"
-	// CheckFrontmatter compares the front matter of SKILL.md with the front matter of the entry.
-	CheckFrontmatter Check = "front matter"
+	// checkListed checks that the entry of the skill lists the file.
+	checkListed = "listed"
+	// checkContents: the server has answered with one content.
+	checkContents = "contents"
+	// checkSize: the content has the size that the entry says, in bytes.
+	checkSize = "size"
+	// checkDigest: the content has the SHA-256 that the entry says.
+	checkDigest = "digest"
+	// checkFrontmatter compares the front matter of SKILL.md with the front matter of the entry.
+	checkFrontmatter = "front matter"
 )
 
 // A VerifyError says that a file is not what the entry of its skill says. Its content must not be
@@ -27,8 +24,9 @@ type VerifyError struct {
 	Skill string
 	// File is the URI of the file, or the name that was asked for.
 	File string
-	// Check is the check that has failed.
-	Check Check
+	// Check is the check that has failed: "listed" (the entry of the skill lists the file), "contents" (the server
+	// has answered with one content), "size", "digest" or "front matter" (those that the entry says).
+	Check string
 	// Field is the field of the front matter that differs, or "".
 	Field string
 	// Want is what the entry says, and Got is what came. Values of the front matter are JSON of at
@@ -38,7 +36,7 @@ type VerifyError struct {
 
 // Error names the file, the check, and both values.
 func (e *VerifyError) Error() string {
-	what := string(e.Check)
+	what := e.Check
 	if e.Field != "" {
 		what += fmt.Sprintf(" field %.80q", e.Field)
 	}

@@ -148,7 +148,7 @@ func (s *Skill) Load(ctx context.Context) (string, error) {
 func (s *Skill) Read(ctx context.Context, name string) ([]byte, error) {
 	uri, listed := s.resolve(name)
 	if uri == "" {
-		return nil, &VerifyError{Skill: s.entry.URI, File: name, Check: CheckListed, Want: "a file of the skill", Got: "another name"}
+		return nil, &VerifyError{Skill: s.entry.URI, File: name, Check: checkListed, Want: "a file of the skill", Got: "another name"}
 	}
 	result, err := s.session.ReadResource(ctx, uri, s.opts.Call)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Skill) content(uri string, result *mcp.ReadResourceResult) ([]byte, err
 			return contents.Blob, nil
 		}
 	}
-	return nil, &VerifyError{Skill: s.entry.URI, File: uri, Check: CheckContents, Want: "1 content", Got: strconv.Itoa(len(result.Contents))}
+	return nil, &VerifyError{Skill: s.entry.URI, File: uri, Check: checkContents, Want: "1 content", Got: strconv.Itoa(len(result.Contents))}
 }
 
 // count counts a file of a dynamic skill that was read.
@@ -226,7 +226,7 @@ func (s *Skill) count(uri string, size int64) error {
 
 // verify compares the content of a file with the entry.
 func (s *Skill) verify(uri string, listed *mcp.SkillResource, data []byte) error {
-	differs := func(check Check, field, want, got string) error {
+	differs := func(check, field, want, got string) error {
 		return &VerifyError{Skill: s.entry.URI, File: uri, Check: check, Field: field, Want: want, Got: got}
 	}
 	if listed == nil {
@@ -235,29 +235,29 @@ func (s *Skill) verify(uri string, listed *mcp.SkillResource, data []byte) error
 		}
 	} else {
 		if int64(len(data)) != listed.Size {
-			return differs(CheckSize, "", strconv.FormatInt(listed.Size, 10), strconv.Itoa(len(data)))
+			return differs(checkSize, "", strconv.FormatInt(listed.Size, 10), strconv.Itoa(len(data)))
 		}
 		sum := sha256.Sum256(data)
 		if digest := "sha256:" + hex.EncodeToString(sum[:]); digest != listed.Digest {
-			return differs(CheckDigest, "", listed.Digest, digest)
+			return differs(checkDigest, "", listed.Digest, digest)
 		}
 	}
 	if uri != s.entry.URI {
 		return nil
 	}
 	if !utf8.Valid(data) {
-		return differs(CheckFrontmatter, "", "UTF-8", "other bytes")
+		return differs(checkFrontmatter, "", "UTF-8", "other bytes")
 	}
 	front, err := frontmatter.JSON(data)
 	if err != nil {
-		return differs(CheckFrontmatter, "", "front matter", err.Error())
+		return differs(checkFrontmatter, "", "front matter", err.Error())
 	}
 	difference, err := frontmatter.Compare(s.entry.Frontmatter, front)
 	if err != nil {
-		return differs(CheckFrontmatter, "", "front matter", err.Error())
+		return differs(checkFrontmatter, "", "front matter", err.Error())
 	}
 	if difference != nil {
-		return differs(CheckFrontmatter, difference.Field, difference.A, difference.B)
+		return differs(checkFrontmatter, difference.Field, difference.A, difference.B)
 	}
 	return nil
 }

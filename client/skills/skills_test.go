@@ -139,7 +139,7 @@ func TestUnlisted(t *testing.T) {
 		root + "/ref/../SKILL.md",
 	} {
 		got, err := skill.Read(t.Context(), name)
-		if failed, ok := errors.AsType[*skills.VerifyError](err); !ok || failed.Check != skills.CheckListed || failed.File != name || failed.Skill != skillURI {
+		if failed, ok := errors.AsType[*skills.VerifyError](err); !ok || failed.Check != "listed" || failed.File != name || failed.Skill != skillURI {
 			t.Errorf("%q: %q, %v, want that it is not listed", name, got, err)
 		}
 	}
@@ -159,18 +159,18 @@ func TestVerify(t *testing.T) {
 		adapt   bool // the entry has the digest and the size of the content
 		want    skills.VerifyError
 	}{
-		"size":              {"SKILL.md", text + "!", false, skills.VerifyError{Check: skills.CheckSize, Want: fmt.Sprint(len(text)), Got: fmt.Sprint(len(text) + 1)}},
-		"digest":            {"SKILL.md", changed("Use", "Run"), false, skills.VerifyError{Check: skills.CheckDigest, Want: digestOf(text), Got: digestOf(changed("Use", "Run"))}},
-		"digest of a file":  {"data.bin", []byte("\x01\xff"), false, skills.VerifyError{Check: skills.CheckDigest, Want: digestOf("\x00\xff"), Got: digestOf("\x01\xff")}},
-		"size of a file":    {"data.bin", []byte{}, false, skills.VerifyError{Check: skills.CheckSize, Want: "2", Got: "0"}},
-		"another value":     {"SKILL.md", changed("Fills", "Steals"), true, skills.VerifyError{Check: skills.CheckFrontmatter, Field: "description", Want: `"Fills forms"`, Got: `"Steals forms"`}},
-		"another type":      {"SKILL.md", changed("1.10", "'1.1'"), true, skills.VerifyError{Check: skills.CheckFrontmatter, Field: "version", Want: "1.1", Got: `"1.1"`}},
-		"another field":     {"SKILL.md", changed("version: 1.10", "version: 1.1\nallowed-tools: Bash"), true, skills.VerifyError{Check: skills.CheckFrontmatter, Field: "allowed-tools", Want: "nothing", Got: `"Bash"`}},
-		"a missing field":   {"SKILL.md", changed("version: 1.10\n", ""), true, skills.VerifyError{Check: skills.CheckFrontmatter, Field: "version", Want: "1.1", Got: "nothing"}},
-		"no front matter":   {"SKILL.md", "text", true, skills.VerifyError{Check: skills.CheckFrontmatter, Want: "front matter", Got: "it does not begin with front matter: a line ---, YAML, and a line ---"}},
-		"not UTF-8":         {"SKILL.md", []byte(text + "\xff"), true, skills.VerifyError{Check: skills.CheckFrontmatter, Want: "UTF-8", Got: "other bytes"}},
-		"no content":        {"SKILL.md", contents(), false, skills.VerifyError{Check: skills.CheckContents, Want: "1 content", Got: "0"}},
-		"two contents":      {"SKILL.md", contents(&mcp.TextResourceContents{Text: text}, &mcp.TextResourceContents{Text: text}), false, skills.VerifyError{Check: skills.CheckContents, Want: "1 content", Got: "2"}},
+		"size":              {"SKILL.md", text + "!", false, skills.VerifyError{Check: "size", Want: fmt.Sprint(len(text)), Got: fmt.Sprint(len(text) + 1)}},
+		"digest":            {"SKILL.md", changed("Use", "Run"), false, skills.VerifyError{Check: "digest", Want: digestOf(text), Got: digestOf(changed("Use", "Run"))}},
+		"digest of a file":  {"data.bin", []byte("\x01\xff"), false, skills.VerifyError{Check: "digest", Want: digestOf("\x00\xff"), Got: digestOf("\x01\xff")}},
+		"size of a file":    {"data.bin", []byte{}, false, skills.VerifyError{Check: "size", Want: "2", Got: "0"}},
+		"another value":     {"SKILL.md", changed("Fills", "Steals"), true, skills.VerifyError{Check: "front matter", Field: "description", Want: `"Fills forms"`, Got: `"Steals forms"`}},
+		"another type":      {"SKILL.md", changed("1.10", "'1.1'"), true, skills.VerifyError{Check: "front matter", Field: "version", Want: "1.1", Got: `"1.1"`}},
+		"another field":     {"SKILL.md", changed("version: 1.10", "version: 1.1\nallowed-tools: Bash"), true, skills.VerifyError{Check: "front matter", Field: "allowed-tools", Want: "nothing", Got: `"Bash"`}},
+		"a missing field":   {"SKILL.md", changed("version: 1.10\n", ""), true, skills.VerifyError{Check: "front matter", Field: "version", Want: "1.1", Got: "nothing"}},
+		"no front matter":   {"SKILL.md", "text", true, skills.VerifyError{Check: "front matter", Want: "front matter", Got: "it does not begin with front matter: a line ---, YAML, and a line ---"}},
+		"not UTF-8":         {"SKILL.md", []byte(text + "\xff"), true, skills.VerifyError{Check: "front matter", Want: "UTF-8", Got: "other bytes"}},
+		"no content":        {"SKILL.md", contents(), false, skills.VerifyError{Check: "contents", Want: "1 content", Got: "0"}},
+		"two contents":      {"SKILL.md", contents(&mcp.TextResourceContents{Text: text}, &mcp.TextResourceContents{Text: text}), false, skills.VerifyError{Check: "contents", Want: "1 content", Got: "2"}},
 		"the same as bytes": {"SKILL.md", []byte(text), false, skills.VerifyError{}},
 	} {
 		p := newPeer()
@@ -291,7 +291,7 @@ func TestDynamic(t *testing.T) {
 	before := len(p.read)
 	for _, name := range []string{"skill://other/a.md", "../other/a.md", root + "/../other/a.md", root + "/%2e%2e/x", root + "/a%5cb", "/etc/passwd", "", ".", "..", root + "/", root} {
 		_, err := skill.Read(t.Context(), name)
-		if failed, ok := errors.AsType[*skills.VerifyError](err); !ok || failed.Check != skills.CheckListed {
+		if failed, ok := errors.AsType[*skills.VerifyError](err); !ok || failed.Check != "listed" {
 			t.Errorf("%q: %v, want that it is no file of the skill", name, err)
 		}
 	}
@@ -303,7 +303,7 @@ func TestDynamic(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = skill.Load(t.Context())
-	if failed, ok := errors.AsType[*skills.VerifyError](err); !ok || failed.Check != skills.CheckFrontmatter {
+	if failed, ok := errors.AsType[*skills.VerifyError](err); !ok || failed.Check != "front matter" {
 		t.Errorf("another front matter: %v", err)
 	}
 }

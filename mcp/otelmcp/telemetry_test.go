@@ -232,7 +232,7 @@ func TestCodeOfVersion(t *testing.T) {
 		c := newCollector()
 		s := newShop(c.observe(&server.Options{}))
 		server.AddTool(s, server.Tool{Name: "bake", Task: server.TaskRequired}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
-		session := servertest.Connect(t, s, &servertest.Options{Mode: mode, Client: client.Options{Tasks: client.TasksOff}})
+		session := servertest.Connect(t, s, &servertest.Options{Mode: mode, Client: client.Options{NoTasks: true}})
 		refused, ok := errors.AsType[*jsonrpc.Error](callTool("bake")(t.Context(), session))
 		if !ok {
 			t.Fatal("a client without tasks is not refused")

@@ -15,12 +15,12 @@ import (
 
 // The media types of the two documents.
 const (
-	CardType    = "application/mcp-server-card+json"
-	CatalogType = "application/ai-catalog+json"
+	cardType    = "application/mcp-server-card+json"
+	catalogType = "application/ai-catalog+json"
 )
 
 // CatalogPath is the path of the AI catalog of a domain.
-const CatalogPath = "/.well-known/ai-catalog.json"
+const catalogPath = "/.well-known/ai-catalog.json"
 
 // Maximum lengths of documents that are read, in bytes.
 const (
@@ -118,7 +118,7 @@ func Catalog(servers ...Server) ([]byte, error) {
 			return nil, fmt.Errorf("describe: two servers have the name %q", s.Name)
 		}
 		names[s.Name] = true
-		entry := catalogEntry{Identifier: s.identifier(), Type: CardType, URL: s.cardURL()}
+		entry := catalogEntry{Identifier: s.identifier(), Type: cardType, URL: s.cardURL()}
 		if entry.URL == "" {
 			entry.Data = text
 		}
@@ -142,7 +142,7 @@ const cardSuffix = "/server-card"
 func (s *Server) cardURL() string {
 	for i := range s.Remotes {
 		r := &s.Remotes[i]
-		if r.Transport != StreamableHTTP {
+		if r.Transport != transportHTTP {
 			continue
 		}
 		u, ok := parseTemplate(r.URL)
@@ -168,7 +168,7 @@ func parseCatalog(text []byte) ([]catalogEntry, error) {
 		return nil, errors.New("describe: an AI catalog: expected specVersion 1")
 	}
 	return slices.DeleteFunc(in.Entries, func(e catalogEntry) bool {
-		return e.Type != CardType && (e.Type != "" || e.MediaType != CardType)
+		return e.Type != cardType && (e.Type != "" || e.MediaType != cardType)
 	}), nil
 }
 

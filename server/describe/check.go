@@ -117,7 +117,7 @@ func (c *checker) url(field, text string, optional bool) {
 
 // remote checks an endpoint.
 func (c *checker) remote(field string, r *Remote) {
-	c.require(r.Transport == StreamableHTTP || r.Transport == SSE, field+".Transport", `expected "streamable-http" or "sse"`)
+	c.require(r.Transport == transportHTTP || r.Transport == transportSSE, field+".Transport", `expected "streamable-http" or "sse"`)
 	c.template(field+".URL", r.URL, func(name string) bool { _, ok := r.Variables[name]; return ok })
 	c.inputs(field+".Headers", r.Headers, headerName)
 	c.variables(field+".Variables", r.Variables)

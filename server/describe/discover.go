@@ -36,7 +36,7 @@ type DiscoverOptions struct {
 }
 
 // Discover finds the servers of a domain. origin is a URL such as "https://example.com". opts may be
-// nil. Discover reads the AI catalog at [CatalogPath], and then one card for each step of the
+// nil. Discover reads the AI catalog at /.well-known/ai-catalog.json, and then one card for each step of the
 // iteration. A card that cannot be read gives its error, and the iteration goes on. An error of the
 // catalog is the only element.
 //
@@ -75,7 +75,7 @@ func Discover(ctx context.Context, origin string, opts *DiscoverOptions) iter.Se
 }
 
 func fetchCatalog(ctx context.Context, guard *netguard.Guard, origin string) ([]catalogEntry, error) {
-	text, err := fetch(ctx, guard, strings.TrimSuffix(origin, "/")+CatalogPath, CatalogType, maxCatalog)
+	text, err := fetch(ctx, guard, strings.TrimSuffix(origin, "/")+catalogPath, catalogType, maxCatalog)
 	if err != nil {
 		return nil, fmt.Errorf("describe: an AI catalog: %w", err)
 	}
@@ -90,7 +90,7 @@ func fetchCard(ctx context.Context, guard *netguard.Guard, entry *catalogEntry) 
 	}
 	if entry.URL != "" {
 		var err error
-		if text, err = fetch(ctx, guard, entry.URL, CardType, maxCard); err != nil {
+		if text, err = fetch(ctx, guard, entry.URL, cardType, maxCard); err != nil {
 			return Server{}, fmt.Errorf("describe: a server card: %w", err)
 		}
 	}

@@ -36,7 +36,7 @@ func newSite(t *testing.T, texts map[string]string) (origin string, opts *descri
 			http.NotFound(w, r)
 			return
 		}
-		if r.Header.Get("Accept") == "application/mcp-server-card+json" == (r.URL.Path == describe.CatalogPath) {
+		if r.Header.Get("Accept") == "application/mcp-server-card+json" == (r.URL.Path == "/.well-known/ai-catalog.json") {
 			http.Error(w, "the wrong media type", http.StatusNotAcceptable)
 			return
 		}
@@ -63,7 +63,7 @@ func entryText(member string) string {
 
 func TestDiscover(t *testing.T) {
 	texts := map[string]string{
-		describe.CatalogPath: catalogText(
+		"/.well-known/ai-catalog.json": catalogText(
 			entryText(`"url": "SITE/a"`),
 			`{"identifier": "x", "type": "application/a2a-agent-card+json", "url": "SITE/agent"}`,
 			entryText(`"data": `+cardText("inline", "https://example.com/mcp")),
@@ -118,7 +118,7 @@ func TestDiscoverWithoutCatalog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			texts := map[string]string{}
 			if test.text != "" {
-				texts[describe.CatalogPath] = test.text
+				texts["/.well-known/ai-catalog.json"] = test.text
 			}
 			origin, opts := newSite(t, texts)
 			wantOneError(t, describe.Discover(t.Context(), origin+"/", opts), test.want)
@@ -142,7 +142,7 @@ func wantOneError(t *testing.T, servers func(func(describe.Server, error) bool),
 
 // By default, only public addresses are asked, by https.
 func TestDiscoverRefuses(t *testing.T) {
-	origin, opts := newSite(t, map[string]string{describe.CatalogPath: catalogText()})
+	origin, opts := newSite(t, map[string]string{"/.well-known/ai-catalog.json": catalogText()})
 	if got := discoverAll(t, origin, opts); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
@@ -155,7 +155,7 @@ func TestDiscoverRefuses(t *testing.T) {
 
 func TestDiscoverIsBounded(t *testing.T) {
 	entry := entryText(`"data": ` + cardText("a", "https://example.com/mcp"))
-	origin, opts := newSite(t, map[string]string{describe.CatalogPath: catalogText(slices.Repeat([]string{entry}, 101)...)})
+	origin, opts := newSite(t, map[string]string{"/.well-known/ai-catalog.json": catalogText(slices.Repeat([]string{entry}, 101)...)})
 	for limit, want := range map[int]int{0: 100, 2: 2, 101: 101} {
 		opts.MaxServers = limit
 		found, last := 0, error(nil)
@@ -173,8 +173,8 @@ func TestDiscoverIsBounded(t *testing.T) {
 // The iteration ends with its loop, and with the context.
 func TestDiscoverStops(t *testing.T) {
 	origin, opts := newSite(t, map[string]string{
-		describe.CatalogPath: catalogText(entryText(`"url": "SITE/a"`), entryText(`"url": "SITE/a"`)),
-		"/a":                 cardText("a", "https://example.com/mcp"),
+		"/.well-known/ai-catalog.json": catalogText(entryText(`"url": "SITE/a"`), entryText(`"url": "SITE/a"`)),
+		"/a":                           cardText("a", "https://example.com/mcp"),
 	})
 	for range describe.Discover(t.Context(), origin, opts) {
 		break

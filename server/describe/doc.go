@@ -17,7 +17,7 @@
 // description, version, website, icons, tools and prompts. The program adds the rest.
 //
 // A server card (SEP-2127) says how to connect to a server over HTTP. An AI catalog, at
-// [CatalogPath], lists the cards of a domain. [Handler] serves both, and [Discover] finds the
+// /.well-known/ai-catalog.json, lists the cards of a domain. [Handler] serves both, and [Discover] finds the
 // servers of a domain.
 //
 // [Server.Registry] returns a server.json, which also says how to install the server: with

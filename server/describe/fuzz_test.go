@@ -11,7 +11,7 @@ func FuzzParseCatalog(f *testing.F) {
 			return
 		}
 		for _, entry := range entries {
-			if entry.Type != CardType && entry.MediaType != CardType {
+			if entry.Type != cardType && entry.MediaType != cardType {
 				t.Errorf("%s: an entry of another type: %+v", text, entry)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Handler returns a handler for the AI catalog with these servers, at [CatalogPath], and for their
+// Handler returns a handler for the AI catalog with these servers, at /.well-known/ai-catalog.json, and for their
 // server cards, at the path of [Remote.URL] followed by "/server-card". All other paths are 404.
 // Mount it beside the endpoint:
 //
@@ -27,7 +27,7 @@ func Handler(servers ...Server) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := handler{CatalogPath: newDocument(CatalogType, text)}
+	h := handler{catalogPath: newDocument(catalogType, text)}
 	for i := range servers {
 		at := servers[i].cardURL()
 		if at == "" {
@@ -44,7 +44,7 @@ func Handler(servers ...Server) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		h[u.Path] = newDocument(CardType, text)
+		h[u.Path] = newDocument(cardType, text)
 	}
 	return h, nil
 }

@@ -28,8 +28,8 @@ type Package struct {
 	SHA256 string
 	// Runtime is a program that runs the package, such as "npx" or "docker".
 	Runtime string
-	// Transport is how the started package serves. Default Stdio.
-	Transport Transport
+	// Transport is how the started package serves. "stdio", "streamable-http" or "sse". Default "stdio".
+	Transport string
 	// URL is the URL at which the started package serves, unless it serves stdio. A name in braces is
 	// that of an argument or an environment variable of the package.
 	URL string
@@ -82,8 +82,8 @@ type (
 		Environment      []NamedInput   `json:"environmentVariables,omitempty"`
 	}
 	transportJSON struct {
-		Type Transport `json:"type"`
-		URL  string    `json:"url,omitzero"`
+		Type string `json:"type"`
+		URL  string `json:"url,omitzero"`
 	}
 	argumentJSON struct {
 		Type     string `json:"type"`
@@ -136,9 +136,9 @@ func encodeArguments(arguments []Argument) []argumentJSON {
 	return out
 }
 
-func (p *Package) transport() Transport {
+func (p *Package) transport() string {
 	if p.Transport == "" {
-		return Stdio
+		return transportStdio
 	}
 	return p.Transport
 }
@@ -188,9 +188,9 @@ func (c *checker) packageFields(field string, p *Package) {
 		known[a.Name], known[a.Label] = true, true
 	}
 	switch p.transport() {
-	case Stdio:
+	case transportStdio:
 		c.require(p.URL == "", field+".URL", "a package that serves stdio has none")
-	case StreamableHTTP, SSE:
+	case transportHTTP, transportSSE:
 		c.packageURL(field+".URL", p.URL, known)
 	default:
 		c.require(false, field+".Transport", `expected "stdio", "streamable-http" or "sse"`)

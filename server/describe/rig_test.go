@@ -31,11 +31,11 @@ func full() describe.Server {
 		Repository: &describe.Repository{
 			URL: "https://github.com/example/calc", Source: "github", ID: "1234", Subfolder: "cmd/calc",
 		},
-		Remotes: []describe.Remote{remote, {Transport: describe.SSE, URL: "https://example.com/sse"}},
+		Remotes: []describe.Remote{remote, {Transport: "sse", URL: "https://example.com/sse"}},
 		Packages: []describe.Package{
 			{
 				Registry: "oci", Identifier: "ghcr.io/example/calc:1.2.0", Runtime: "docker",
-				Transport: describe.StreamableHTTP, URL: "http://localhost:{--port}/mcp",
+				Transport: "streamable-http", URL: "http://localhost:{--port}/mcp",
 				RuntimeArguments: []describe.Argument{{Name: "-p", Input: describe.Input{Value: "{port}:8080", Required: true},
 					Variables: map[string]describe.Input{"port": {Format: "number", Default: "8080"}}}},
 				Arguments: []describe.Argument{

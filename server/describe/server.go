@@ -63,20 +63,17 @@ type Repository struct {
 	Subfolder string `json:"subfolder,omitzero"`
 }
 
-// A Transport is a way to connect to a server.
-type Transport string
-
 // The transports. Stdio is only for packages.
 const (
-	StreamableHTTP Transport = "streamable-http"
-	SSE            Transport = "sse"
-	Stdio          Transport = "stdio"
+	transportHTTP  = "streamable-http"
+	transportSSE   = "sse"
+	transportStdio = "stdio"
 )
 
 // A Remote is an endpoint of a server.
 type Remote struct {
-	// Transport is StreamableHTTP or SSE.
-	Transport Transport `json:"type"`
+	// Transport is "streamable-http" or "sse".
+	Transport string `json:"type"`
 	// URL is the https URL, or http on a loopback address during development. A name in braces, as
 	// in "https://{tenant}.example.com/mcp", is a key of Variables.
 	URL string `json:"url"`
@@ -91,7 +88,7 @@ type Remote struct {
 // NewRemote returns an endpoint with streamable HTTP at a URL, and all versions of the protocol that
 // a *server.Server supports. It does not check the URL: the functions that write a document do.
 func NewRemote(url string) Remote {
-	return Remote{Transport: StreamableHTTP, URL: url, Versions: mcp.Versions()}
+	return Remote{Transport: transportHTTP, URL: url, Versions: mcp.Versions()}
 }
 
 // An Input is a value that the user gives, or one that is fixed.

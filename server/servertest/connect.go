@@ -12,35 +12,35 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A Transport is the way in which messages are carried.
-type Transport string
-
 // Transports. None of them needs a socket or a process.
 const (
-	Pipe       Transport = "pipe"       // messages in memory
-	Stdio      Transport = "stdio"      // lines, as between a client and its child process
-	Streamable Transport = "streamable" // Streamable HTTP
-	SSE        Transport = "sse"        // HTTP+SSE, of the versions that begin with a handshake
-	WebSocket  Transport = "ws"
+	pipe           = "pipe"       // messages in memory
+	stdioLines     = "stdio"      // lines, as between a client and its child process
+	streamableHTTP = "streamable" // Streamable HTTP
+	httpSSE        = "sse"        // HTTP+SSE, of the versions that begin with a handshake
+	webSocket      = "ws"
 )
 
 // A Mode is a transport and a family of protocol versions. The zero Mode is a pipe with the newest
 // version.
 type Mode struct {
-	Transport Transport // default: [Pipe]
+	// Transport carries the messages: "pipe" (in memory), "stdio" (lines, as between a client and its child process),
+	// "streamable" (Streamable HTTP), "sse" (HTTP+SSE, of the versions that begin with a handshake) or "ws"
+	// (WebSocket). Default "pipe".
+	Transport string
 	Era       client.Era
 }
 
 // String returns the transport and the era, such as "pipe/modern".
-func (m Mode) String() string { return string(cmp.Or(m.Transport, Pipe)) + "/" + m.Era.String() }
+func (m Mode) String() string { return cmp.Or(m.Transport, pipe) + "/" + m.Era.String() }
 
 // EachMode runs a test in each mode, as a subtest with the name of the mode: over each
-// [Transport], with the newest version and, as most clients do, with a handshake.
+// transport, with the newest version and, as most clients do, with a handshake.
 func EachMode(t *testing.T, test func(t *testing.T, mode Mode)) {
 	t.Helper()
-	for _, transport := range []Transport{Pipe, Stdio, Streamable, SSE, WebSocket} {
+	for _, transport := range []string{pipe, stdioLines, streamableHTTP, httpSSE, webSocket} {
 		for _, era := range []client.Era{client.Modern, client.Legacy} {
-			if mode := (Mode{transport, era}); transport != SSE || era == client.Legacy {
+			if mode := (Mode{transport, era}); transport != httpSSE || era == client.Legacy {
 				t.Run(mode.String(), func(t *testing.T) { test(t, mode) })
 			}
 		}
@@ -76,7 +76,7 @@ type Options struct {
 	Client client.Options
 
 	// Fault, if set, is called for each message and says what happens to it. It may block, which
-	// delays the message and, except over [Streamable], those after it. It is called concurrently.
+	// delays the message and, except over "streamable", those after it. It is called concurrently.
 	Fault func(message Message) Fault
 
 	// Transcript is the path of a file with the messages of the session. When the test ends, the

@@ -31,17 +31,17 @@ func (c *connection) dialer() transport.Dialer {
 		options.Wrap = c.faults.wrap
 	}
 	switch mode := c.options.Mode.Transport; mode {
-	case "", Pipe:
+	case "", pipe:
 		return &streamDialer{c, options, transport.NewPipe}
-	case Stdio:
+	case stdioLines:
 		return &streamDialer{c, options, newLines}
-	case Streamable:
+	case streamableHTTP:
 		web := c.serve(streamable.Handler(c.server, nil))
 		return streamable.Dial(serverURL, &streamable.DialOptions{HTTPClient: web, Conn: options})
-	case SSE:
+	case httpSSE:
 		web := c.serve(sse.Handler(c.server, nil))
 		return sse.Dial(serverURL, &sse.DialOptions{HTTPClient: web, Conn: options})
-	case WebSocket:
+	case webSocket:
 		web := c.serve(ws.Handler(c.server, nil))
 		return ws.Dial(serverURL, &ws.DialOptions{HTTPClient: web, Conn: options})
 	default:
@@ -79,7 +79,7 @@ func (c *connection) serve(endpoint interface {
 	})
 	dialer := client.Transport.(*http.Transport)
 	endFaults := func() {}
-	if c.faults != nil && c.options.Mode.Transport == Streamable {
+	if c.faults != nil && c.options.Mode.Transport == streamableHTTP {
 		faulty := newFaultyTransport(dialer, c.faults)
 		client.Transport, endFaults = faulty, faulty.close
 	}

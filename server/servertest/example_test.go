@@ -21,7 +21,7 @@ import (
 func ExampleConnect() {
 	runTest(func(t testing.TB) { // in a test, t is its *testing.T
 		session := servertest.Connect(t, newServer(nil), &servertest.Options{
-			Mode: servertest.Mode{Transport: servertest.Streamable, Era: client.Legacy},
+			Mode: servertest.Mode{Transport: "streamable", Era: client.Legacy},
 			Answers: map[string]any{
 				"How many guests?": 4,
 				"Which name?":      map[string]string{"first": "Ada", "last": "Lovelace"},

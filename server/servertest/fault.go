@@ -31,7 +31,7 @@ const (
 	// Duplicate delivers the message twice.
 	Duplicate
 	// Cut loses the message and ends the connection. The session connects again. Over
-	// [Streamable], it ends the HTTP request that carries the message; a client that can resume
+	// "streamable", it ends the HTTP request that carries the message; a client that can resume
 	// the stream of the response then gets the message nevertheless.
 	Cut
 )

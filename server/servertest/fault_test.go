@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 
 // lost returns the error of a call whose connection is cut: HTTP has one for each call.
 func lost(mode servertest.Mode, want error) error {
-	if want == jsonrpc.ErrClosed && mode.Transport == servertest.Streamable {
+	if want == jsonrpc.ErrClosed && mode.Transport == "streamable" {
 		return io.ErrUnexpectedEOF
 	}
 	return want
@@ -148,7 +148,7 @@ func TestDropBeforeDetach(t *testing.T) {
 			return "done", nil
 		})
 		session := servertest.Connect(t, s, &servertest.Options{
-			Mode: servertest.Mode{Transport: servertest.Streamable, Era: client.Legacy},
+			Mode: servertest.Mode{Transport: "streamable", Era: client.Legacy},
 			Fault: func(m servertest.Message) servertest.Fault {
 				if m.Method == mcp.NotificationProgress {
 					return servertest.Drop
@@ -177,7 +177,7 @@ func TestDropOfUnsolicited(t *testing.T) {
 		changes := 0
 		s := newServer(nil)
 		_ = servertest.Connect(t, s, &servertest.Options{
-			Mode:   servertest.Mode{Transport: servertest.Streamable, Era: client.Legacy},
+			Mode:   servertest.Mode{Transport: "streamable", Era: client.Legacy},
 			Client: client.Options{OnChange: func(context.Context, mcp.Change) { mu.Lock(); changes++; mu.Unlock() }},
 			Fault: func(m servertest.Message) servertest.Fault {
 				mu.Lock()
@@ -208,7 +208,7 @@ func TestDuplicateCall(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode servertest.Mode) {
 		s, calls := counting()
 		session := servertest.Connect(t, s, &servertest.Options{Mode: mode, Fault: once(servertest.Duplicate, false)})
-		alone := mode.Transport == servertest.Streamable && mode.Era != client.Legacy // no session knows the id
+		alone := mode.Transport == "streamable" && mode.Era != client.Legacy // no session knows the id
 		if _, err := session.CallTool(t.Context(), "count", nil, nil); err != nil {
 			if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.InvalidRequest || alone {
 				t.Errorf("the call: %v", err)

@@ -217,7 +217,7 @@ func TestWrongOptions(t *testing.T) {
 		"document at root":    {MetadataURL: "https://client.example/"},
 		"no client ID":        {Registrations: []oauth.Registration{{}}},
 		"unknown method":      {Registrations: []oauth.Registration{{ClientID: "x", Method: "tls"}}},
-		"method without key":  {Registrations: []oauth.Registration{{ClientID: "x", Method: oauth.MethodPrivateKeyJWT}}},
+		"method without key":  {Registrations: []oauth.Registration{{ClientID: "x", Method: "private_key_jwt"}}},
 		"two scopes in one":   {Scopes: []string{"a b"}},
 		"no registration":     {Flow: &oauth.ClientCredentials{}},
 		"no secret":           {Flow: &oauth.ClientCredentials{}, Registrations: []oauth.Registration{{ClientID: "x", Secret: "s"}, {ClientID: "y", Issuer: "https://y.example"}}},

@@ -255,7 +255,7 @@ func (f *JWTBearer) token(ctx context.Context, r *tokenRequest) (*oauth2.Token, 
 		return nil, err
 	}
 	if registration == nil {
-		registration = &Registration{Issuer: issuer, Method: MethodNone} // the assertion identifies the client
+		registration = &Registration{Issuer: issuer, Method: methodNone} // the assertion identifies the client
 	}
 	assertion, err := f.Assertion(ctx, issuer)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestClientCredentials(t *testing.T) {
 		fails        bool
 	}{
 		"basic":               {oauth.Registration{ClientID: "robot: 1", Secret: secret}, false},
-		"post":                {oauth.Registration{ClientID: "robot: 1", Secret: secret, Method: oauth.MethodPost}, false},
+		"post":                {oauth.Registration{ClientID: "robot: 1", Secret: secret, Method: "client_secret_post"}, false},
 		"wrong":               {oauth.Registration{ClientID: "robot: 1", Secret: "no"}, true},
 		"key":                 {oauth.Registration{ClientID: "signs", Key: edwards}, false},
 		"unsupported key":     {oauth.Registration{ClientID: "signs", Key: signer}, true},

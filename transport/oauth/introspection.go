@@ -97,9 +97,9 @@ func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 	o.CacheTime = cmp.Or(o.CacheTime, defaultCacheTime)
 	o.Skew = cmp.Or(o.Skew, defaultSkew)
 	if o.Client.Method == "" {
-		o.Client.Method = MethodBasic
+		o.Client.Method = methodBasic
 		if o.Client.Key != nil {
-			o.Client.Method = MethodPrivateKeyJWT
+			o.Client.Method = methodPrivateKeyJWT
 		}
 	}
 	guard := verifierGuard(o.AllowLoopback, o.AllowNetworks, o.Resolver, maxIntrospection)

@@ -305,8 +305,8 @@ func TestIntrospectionMethods(t *testing.T) {
 		header bool
 	}{
 		"basic":    {oauth.Registration{ClientID: "s", Secret: "x"}, nil, true},
-		"post":     {oauth.Registration{ClientID: "s", Secret: "x", Method: oauth.MethodPost}, []string{"client_id", "client_secret"}, false},
-		"none":     {oauth.Registration{ClientID: "s", Method: oauth.MethodNone}, []string{"client_id"}, false},
+		"post":     {oauth.Registration{ClientID: "s", Secret: "x", Method: "client_secret_post"}, []string{"client_id", "client_secret"}, false},
+		"none":     {oauth.Registration{ClientID: "s", Method: "none"}, []string{"client_id"}, false},
 		"with key": {oauth.Registration{ClientID: "s", Key: key}, []string{"client_assertion", "client_assertion_type"}, false},
 	} {
 		v := introspection(t, a, func(o *oauth.IntrospectionOptions) { o.Client = test.client })

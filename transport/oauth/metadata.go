@@ -240,7 +240,7 @@ func defaultServerMetadata(issuer string) *serverMetadata {
 	origin := u.Scheme + "://" + u.Host
 	return &serverMetadata{
 		issuer: issuer, authorizationEndpoint: origin + "/authorize", tokenEndpoint: origin + "/token",
-		registrationEndpoint: origin + "/register", challengeMethods: []string{"S256"}, authMethods: []string{MethodNone, MethodPost, MethodBasic},
+		registrationEndpoint: origin + "/register", challengeMethods: []string{"S256"}, authMethods: []string{methodNone, methodPost, methodBasic},
 	}
 }
 

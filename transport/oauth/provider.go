@@ -55,7 +55,7 @@ func (c *Client) Provider(registration Registration, authorizationEndpoint, toke
 		}
 	}
 	p.known.Store(&knownProvider{serverMetadata: &serverMetadata{
-		issuer: registration.Issuer, authorizationEndpoint: authorizationEndpoint, tokenEndpoint: tokenEndpoint, authMethods: []string{MethodPost, MethodBasic, MethodNone},
+		issuer: registration.Issuer, authorizationEndpoint: authorizationEndpoint, tokenEndpoint: tokenEndpoint, authMethods: []string{methodPost, methodBasic, methodNone},
 	}})
 	return p, nil
 }

@@ -38,8 +38,8 @@ type Registration struct {
 	Key crypto.Signer
 	// KeyID is the ID of the key at the authorization server, if it has one.
 	KeyID string
-	// Method is how the client authenticates: [MethodNone], [MethodBasic], [MethodPost] or
-	// [MethodPrivateKeyJWT]. Default the first of private_key_jwt, client_secret_basic,
+	// Method is how the client authenticates: "none", "client_secret_basic", "client_secret_post" or
+	// "private_key_jwt". Default the first of private_key_jwt, client_secret_basic,
 	// client_secret_post and none that the server supports and for which the registration
 	// has a Key or a Secret.
 	Method string
@@ -47,10 +47,10 @@ type Registration struct {
 
 // Methods of client authentication. RFC 7591, section 2, and OpenID Connect Core, section 9.
 const (
-	MethodNone          = "none"
-	MethodBasic         = "client_secret_basic"
-	MethodPost          = "client_secret_post"
-	MethodPrivateKeyJWT = "private_key_jwt"
+	methodNone          = "none"
+	methodBasic         = "client_secret_basic"
+	methodPost          = "client_secret_post"
+	methodPrivateKeyJWT = "private_key_jwt"
 )
 
 // shownRegistration is a registration without its secrets.
@@ -94,17 +94,17 @@ func (r *Registration) check() error {
 }
 
 // methods are the supported methods, the most preferred first.
-var methods = [...]string{MethodPrivateKeyJWT, MethodBasic, MethodPost, MethodNone}
+var methods = [...]string{methodPrivateKeyJWT, methodBasic, methodPost, methodNone}
 
 // supports reports whether the registration has what a method needs.
 func (r *Registration) supports(method string) bool {
 	switch method {
-	case MethodPrivateKeyJWT:
+	case methodPrivateKeyJWT:
 		return r.Key != nil
-	case MethodBasic, MethodPost:
+	case methodBasic, methodPost:
 		return r.Secret != ""
 	}
-	return method == MethodNone
+	return method == methodNone
 }
 
 // chooseMethod returns the method for a server. A server that lists none supports
@@ -114,7 +114,7 @@ func (r *Registration) chooseMethod(supported []string) (string, error) {
 		return r.Method, nil
 	}
 	if len(supported) == 0 {
-		supported = []string{MethodBasic, MethodNone}
+		supported = []string{methodBasic, methodNone}
 	}
 	for _, method := range methods {
 		if slices.Contains(supported, method) && r.supports(method) {
@@ -129,14 +129,14 @@ func (r *Registration) chooseMethod(supported []string) (string, error) {
 // section 2.1.
 func (r *Registration) request(ctx context.Context, endpoint string, form url.Values, method string, server *serverMetadata, now time.Time) (*http.Request, error) {
 	switch method {
-	case MethodPrivateKeyJWT:
+	case methodPrivateKeyJWT:
 		if err := r.addAssertion(form, server, now); err != nil {
 			return nil, err
 		}
-	case MethodPost:
+	case methodPost:
 		form.Set("client_id", r.ClientID)
 		form.Set("client_secret", string(r.Secret))
-	case MethodNone:
+	case methodNone:
 		form.Set("client_id", r.ClientID)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
@@ -145,7 +145,7 @@ func (r *Registration) request(ctx context.Context, endpoint string, form url.Va
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	if method == MethodBasic { // form-encoded: RFC 6749, section 2.3.1
+	if method == methodBasic { // form-encoded: RFC 6749, section 2.3.1
 		req.SetBasicAuth(url.QueryEscape(r.ClientID), url.QueryEscape(string(r.Secret)))
 	}
 	return req, nil
@@ -257,7 +257,7 @@ func (r *tokenRequest) existingRegistration(ctx context.Context) (*Registration,
 	case registration != nil || err != nil:
 		return registration, err
 	case r.server.readsClientDocuments && r.client.options.MetadataURL != "":
-		return &Registration{Issuer: r.server.issuer, ClientID: r.client.options.MetadataURL, Method: MethodNone}, nil
+		return &Registration{Issuer: r.server.issuer, ClientID: r.client.options.MetadataURL, Method: methodNone}, nil
 	}
 	saved, err := r.loadRegistration(ctx)
 	if saved == nil || err != nil {
@@ -363,12 +363,12 @@ func (r *tokenRequest) registerDynamically(ctx context.Context) (*savedRegistrat
 // registrationMethod returns the method that the client registers with. It is none where
 // possible, because a program on a person's machine cannot keep a secret.
 func (m *serverMetadata) registrationMethod() string {
-	for _, method := range []string{MethodNone, MethodBasic, MethodPost} {
+	for _, method := range []string{methodNone, methodBasic, methodPost} {
 		if slices.Contains(m.authMethods, method) {
 			return method
 		}
 	}
-	return MethodBasic // of a server that lists none: RFC 8414, section 2
+	return methodBasic // of a server that lists none: RFC 8414, section 2
 }
 
 func applicationType(redirectURI string) string {

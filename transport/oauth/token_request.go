@@ -62,13 +62,13 @@ func (r *tokenRequest) sendTo(ctx context.Context, server *serverMetadata, regis
 		return nil, err
 	}
 	switch method {
-	case MethodBasic:
+	case methodBasic:
 		config.AuthStyle, config.ClientSecret = oauth2.AuthStyleInHeader, string(registration.Secret)
-	case MethodPost:
+	case methodPost:
 		config.ClientSecret = string(registration.Secret)
 	}
 	for range 2 {
-		if method == MethodPrivateKeyJWT {
+		if method == methodPrivateKeyJWT {
 			if err := registration.addAssertion(params, server, r.client.options.Clock()); err != nil {
 				return nil, err
 			}
@@ -225,7 +225,7 @@ func (c *Client) revokeTokens(ctx context.Context, old *credentials) error {
 	case err != nil:
 		return err
 	case registration == nil:
-		registration = &Registration{Issuer: as.issuer, ClientID: old.ClientID, Method: MethodNone}
+		registration = &Registration{Issuer: as.issuer, ClientID: old.ClientID, Method: methodNone}
 	case registration.ClientID != old.ClientID:
 		return errRegistrationGone
 	}

@@ -466,7 +466,7 @@ func runList(_ context.Context, env *environment, sub *command, line []string) e
 		}
 		for _, s := range servers.Servers {
 			launch := shownAddress(s.URL)
-			if s.Type == config.Stdio { // arguments may be secret
+			if s.Type == "stdio" { // arguments may be secret
 				if launch = s.Command; len(s.Args) > 0 {
 					launch += " …"
 				}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -242,7 +241,7 @@ func (d *doctor) unknown(ctx context.Context, s *client.Session) {
 func (d *doctor) end(s *client.Session) {
 	began := time.Now()
 	_ = s.Close()
-	if took := time.Since(began); d.c.target.resolved.Type == config.Stdio && took > 2*time.Second {
+	if took := time.Since(began); d.c.target.resolved.Type == "stdio" && took > 2*time.Second {
 		d.add(advice, "shutdown", "end the program when standard input is closed", "it took %v, and a signal was needed", took.Round(time.Millisecond))
 	}
 }

@@ -161,7 +161,7 @@ func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 	}
 	list := []shown{}
 	for _, p := range pending {
-		list = append(list, shown{p.Kind, p.Name, p.Reason.String(), p.OldDigest, p.NewDigest, p.After})
+		list = append(list, shown{p.Kind, p.Name, p.Reason, p.OldDigest, p.NewDigest, p.After})
 	}
 	if asJSON {
 		text, err := json.MarshalIndent(list, "", "  ")

@@ -340,7 +340,7 @@ func (p *program) frontends(t *testing.T) []frontend {
 		}
 		return nil
 	}
-	session := p.connect(t, &client.Options{Tasks: client.TasksOff}) // it waits for the person on its connection
+	session := p.connect(t, &client.Options{NoTasks: true}) // it waits for the person on its connection
 	return []frontend{
 		{"mcp", func(ctx context.Context, tool, arguments string) (string, error) {
 			result, err := session.CallTool(ctx, "shelf__"+tool, json.RawMessage(arguments), nil)

@@ -153,7 +153,7 @@ func (t *target) resolve(ctx context.Context) (err error) {
 
 // started returns a server that is a command. It gets the environment of this program.
 func started(command []string) *config.Resolved {
-	r := &config.Resolved{Type: config.Stdio, Command: plain(command[0]), Options: config.Options{InheritEnv: true}}
+	r := &config.Resolved{Type: "stdio", Command: plain(command[0]), Options: config.Options{InheritEnv: true}}
 	for _, arg := range command[1:] {
 		r.Args = append(r.Args, plain(arg))
 	}
@@ -162,11 +162,11 @@ func started(command []string) *config.Resolved {
 
 // addressed returns a server at a URL.
 func addressed(address string) (*config.Resolved, error) {
-	r := &config.Resolved{Type: config.HTTP, URL: config.NewSecret(address, shownAddress(address))}
+	r := &config.Resolved{Type: "http", URL: config.NewSecret(address, shownAddress(address))}
 	switch scheme, _, _ := strings.Cut(address, "://"); strings.ToLower(scheme) {
 	case "http", "https":
 	case "ws", "wss":
-		r.Type = config.WebSocket
+		r.Type = "ws"
 	default:
 		return nil, misuse("the scheme %q is not supported: expected a URL that begins with http, https, ws or wss", scheme)
 	}
@@ -182,7 +182,7 @@ func (t *target) dialer(ctx context.Context, c *invocation, stderr io.Writer) (t
 	if err := t.resolve(ctx); err != nil {
 		return nil, err
 	}
-	if t.resolved.Type == config.Stdio && len(t.headers) > 0 {
+	if t.resolved.Type == "stdio" && len(t.headers) > 0 {
 		return nil, misuse("-header is for servers at a URL")
 	}
 	opts := &config.DialOptions{Header: t.headers.set, Logger: warnings(stderr), Conn: jsonrpc.Options{Trace: c.traces(stderr)}}
@@ -193,9 +193,9 @@ func (t *target) dialer(ctx context.Context, c *invocation, stderr io.Writer) (t
 		opts.Authorizer = t.tokens
 	}
 	dialer, err := t.resolved.Dialer(opts)
-	if at, bad := url.Parse(t.resolved.URL.Reveal()); err == nil && bad == nil && t.server == nil && t.resolved.Type == config.HTTP && path.Base(at.Path) == "sse" {
+	if at, bad := url.Parse(t.resolved.URL.Reveal()); err == nil && bad == nil && t.server == nil && t.resolved.Type == "http" && path.Base(at.Path) == "sse" {
 		events := *t.resolved
-		events.Type = config.SSE
+		events.Type = "sse"
 		first, err := events.Dialer(opts)
 		return sseFirst{events: first, streamable: dialer}, err
 	}
@@ -311,12 +311,12 @@ func (s *servers) report(stderr io.Writer) {
 
 // A serverState is the state of one server.
 type serverState struct {
-	Alias     string        `json:"alias"`
-	Status    bridge.Status `json:"status"`
-	Error     string        `json:"error,omitempty"`
-	Tools     int           `json:"tools"`
-	Prompts   int           `json:"prompts"`
-	Resources int           `json:"resources"`
+	Alias     string `json:"alias"`
+	Status    string `json:"status"`
+	Error     string `json:"error,omitempty"`
+	Tools     int    `json:"tools"`
+	Prompts   int    `json:"prompts"`
+	Resources int    `json:"resources"`
 }
 
 func (s *servers) states() []serverState {

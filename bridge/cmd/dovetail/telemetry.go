@@ -93,7 +93,7 @@ func (t *telemetry) observeStates(states func() []bridge.State) error {
 		for _, s := range states() {
 			alias := metric.WithAttributes(serverKey.String(s.Alias))
 			var is int64
-			if s.Status == bridge.Ready {
+			if s.Status == "ready" {
 				is = 1
 			}
 			o.ObserveInt64(ready, is, alias)

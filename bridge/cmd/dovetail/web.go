@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval/page"
-	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -144,11 +143,11 @@ func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
 // states reports the state of each server. The reasons of failures are only in the log.
 func (h *hub) states(w http.ResponseWriter, _ *http.Request) {
 	type state struct {
-		Alias    string        `json:"alias"`
-		Status   bridge.Status `json:"status"`
-		Since    time.Time     `json:"since"`
-		Restarts int           `json:"restarts"`
-		Tools    int           `json:"tools"`
+		Alias    string    `json:"alias"`
+		Status   string    `json:"status"`
+		Since    time.Time `json:"since"`
+		Restarts int       `json:"restarts"`
+		Tools    int       `json:"tools"`
 	}
 	list := []state{}
 	for _, s := range h.bridge.States() {

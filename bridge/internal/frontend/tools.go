@@ -54,7 +54,7 @@ func (s *Servers) All() []bridge.State {
 	}
 	var all []bridge.State
 	for _, alias := range s.index().aliases {
-		all = append(all, bridge.State{Alias: alias, Status: bridge.Ready})
+		all = append(all, bridge.State{Alias: alias, Status: "ready"})
 	}
 	return all
 }
@@ -68,7 +68,7 @@ func (s *Servers) Has(alias string) bool {
 }
 
 // AcceptsCalls reports whether a server is running, or is started by a call.
-func AcceptsCalls(s bridge.State) bool { return s.Status == bridge.Ready || s.Status == bridge.Idle }
+func AcceptsCalls(s bridge.State) bool { return s.Status == "ready" || s.Status == "idle" }
 
 // AcceptsCalls reports whether the server with that alias accepts calls.
 func (s *Servers) AcceptsCalls(alias string) bool {

@@ -169,7 +169,7 @@ var durables = map[string]func(t *testing.T, path string) durable{
 		t.Cleanup(func() { journal.Close() })
 		return durable{
 			write: func(value string) error {
-				return journal.Append(approval.Entry{Event: approval.EventAsked, ID: value, Digest: approval.Digest{1}})
+				return journal.Append(approval.Entry{Event: "asked", ID: value, Digest: approval.Digest{1}})
 			},
 			read: func() (string, error) {
 				summary, err := approval.Verify(path)
@@ -274,7 +274,7 @@ func TestFullDiskOfAGateway(t *testing.T) {
 				return "written", nil
 			})
 			server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in echoIn) (string, error) { return in.Nonce, nil })
-			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Tasks: client.TasksOff})
+			session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{NoTasks: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -100,7 +100,7 @@ func callGateway(t *testing.T, folder, point, path string) (*mcp.CallToolResult,
 	session, err := client.Connect(t.Context(), stdio.Command(os.Args[0], nil, &stdio.CommandOptions{
 		Env:    []string{roleVariable + "=gateway", folderVariable + "=" + folder, pointVariable + "=" + point, "GORACE=atexit_sleep_ms=0"},
 		Stderr: os.Stderr,
-	}), &client.Options{NoReconnect: true, Tasks: client.TasksOff}) // the gateway keeps tasks in memory
+	}), &client.Options{NoReconnect: true, NoTasks: true}) // the gateway keeps tasks in memory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +163,9 @@ type crashingJournal struct {
 }
 
 func (j *crashingJournal) Append(e approval.Entry) error {
-	what := map[approval.Event]string{
-		approval.EventAsked: "the request", approval.EventApproved: "the approval",
-		approval.EventExecuting: "the execution", approval.EventExecuted: "the result",
+	what := map[string]string{
+		"asked": "the request", "approved": "the approval",
+		"executing": "the execution", "executed": "the result",
 	}[e.Event]
 	j.at("before " + what + " is recorded")
 	err := j.Journal.Append(e)
@@ -252,7 +252,7 @@ func eventsByPath(t *testing.T, list []approval.Entry) map[string][]string {
 	paths := make(map[string]string) // by id
 	found := make(map[string][]string)
 	for _, e := range list {
-		if e.Event == approval.EventAsked {
+		if e.Event == "asked" {
 			var in writeIn
 			if err := json.Unmarshal([]byte(e.Arguments), &in); err != nil {
 				t.Fatal(err)

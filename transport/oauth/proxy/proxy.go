@@ -306,8 +306,8 @@ func (p *Proxy) marshalMetadata() ([]byte, error) {
 		"revocation_endpoint":                            p.options.Issuer + "/revoke",
 		"response_types_supported":                       []string{"code"},
 		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},
-		"token_endpoint_auth_methods_supported":          []string{oauth.MethodNone},
-		"revocation_endpoint_auth_methods_supported":     []string{oauth.MethodNone},
+		"token_endpoint_auth_methods_supported":          []string{"none"},
+		"revocation_endpoint_auth_methods_supported":     []string{"none"},
 		"code_challenge_methods_supported":               []string{"S256"},
 		"authorization_response_iss_parameter_supported": true,
 	}

@@ -123,7 +123,7 @@ func (p *Proxy) register(w http.ResponseWriter, r *http.Request) {
 	}
 	respond(w, http.StatusCreated, map[string]any{
 		"client_id": id, "client_id_issued_at": time.Now().Unix(), "client_name": client.Name, "redirect_uris": client.Redirects,
-		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": oauth.MethodNone,
+		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": "none",
 	})
 }
 
