@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -205,7 +206,7 @@ func TestMiddlewareForwards(t *testing.T) {
 		}
 		call := mcp.NewCall(request, &mcp.Caller{Version: mcp.LatestVersion, Principal: "ann"}, nil)
 		result, err := session.Forward(t.Context(), &call, &client.ForwardOptions{Name: "step"})
-		if err != nil || !strings.Contains(raw(t, result), `"3"`) {
+		if text, _ := result.AppendJSON(nil); err != nil || !bytes.Contains(text, []byte(`"3"`)) {
 			t.Errorf("the result is %v, %v", result, err)
 		}
 		if diff := cmp.Diff([]string{"m " + mcp.MethodToolsCall, "ann", "after m"}, notes); diff != "" {

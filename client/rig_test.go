@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -205,9 +206,9 @@ func failed(tb testing.TB, err error, delivery jsonrpc.Delivery) *jsonrpc.CallEr
 }
 
 // raw returns JSON for comparison.
-func raw(tb testing.TB, v interface{ AppendJSON([]byte) ([]byte, error) }) string {
+func raw(tb testing.TB, v json.Marshaler) string {
 	tb.Helper()
-	out, err := v.AppendJSON(nil)
+	out, err := v.MarshalJSON()
 	if err != nil {
 		tb.Fatal(err)
 	}

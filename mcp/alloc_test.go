@@ -15,7 +15,6 @@ func TestAppendAllocations(t *testing.T) {
 	total := 10.0
 	for _, value := range []mcp.Result{
 		&mcp.CallToolResult{Content: []mcp.Content{mcp.Text("some text"), mcp.Image(make([]byte, 64), "image/png")}, StructuredContent: json.RawMessage(`{"a":[1,2,3]}`)},
-		&mcp.TextContent{Text: "some text", Meta: mcp.Meta(`{"a":1}`)},
 		&mcp.ProgressParams{ProgressToken: mcp.ProgressToken("1"), Progress: 1, Total: &total, Message: "on the way"},
 		&mcp.LoggingMessageParams{Level: mcp.LevelInfo, Logger: "db", Data: json.RawMessage(`"connected"`)},
 		&mcp.ReadResourceResult{Contents: []mcp.ResourceContents{

@@ -105,8 +105,7 @@ func (a *Annotations) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(a))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (t *TextContent) AppendJSON(dst []byte) ([]byte, error) {
+func (t *TextContent) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeText)
 	w.string("text", t.Text)
@@ -118,7 +117,7 @@ func (t *TextContent) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (t TextContent) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t TextContent) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (t *TextContent) UnmarshalJSON(data []byte) error {
@@ -126,8 +125,7 @@ func (t *TextContent) UnmarshalJSON(data []byte) error {
 	return decodeTyped(data, (*fields)(t))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (i *ImageContent) AppendJSON(dst []byte) ([]byte, error) {
+func (i *ImageContent) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeImage)
 	w.base64("data", i.Data)
@@ -140,7 +138,7 @@ func (i *ImageContent) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (i ImageContent) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil) }
+func (i ImageContent) MarshalJSON() ([]byte, error) { return i.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (i *ImageContent) UnmarshalJSON(data []byte) error {
@@ -148,8 +146,7 @@ func (i *ImageContent) UnmarshalJSON(data []byte) error {
 	return decodeTyped(data, (*fields)(i))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (a *AudioContent) AppendJSON(dst []byte) ([]byte, error) {
+func (a *AudioContent) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeAudio)
 	w.base64("data", a.Data)
@@ -162,7 +159,7 @@ func (a *AudioContent) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (a AudioContent) MarshalJSON() ([]byte, error) { return a.AppendJSON(nil) }
+func (a AudioContent) MarshalJSON() ([]byte, error) { return a.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (a *AudioContent) UnmarshalJSON(data []byte) error {
@@ -170,8 +167,7 @@ func (a *AudioContent) UnmarshalJSON(data []byte) error {
 	return decodeTyped(data, (*fields)(a))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (r *ResourceLink) AppendJSON(dst []byte) ([]byte, error) {
+func (r *ResourceLink) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeResourceLink)
 	w.string("uri", r.URI)
@@ -193,7 +189,7 @@ func (r *ResourceLink) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (r ResourceLink) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+func (r ResourceLink) MarshalJSON() ([]byte, error) { return r.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (r *ResourceLink) UnmarshalJSON(data []byte) error {
@@ -201,8 +197,7 @@ func (r *ResourceLink) UnmarshalJSON(data []byte) error {
 	return decodeTyped(data, (*fields)(r))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (e *EmbeddedResource) AppendJSON(dst []byte) ([]byte, error) {
+func (e *EmbeddedResource) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeResource)
 	w.object("resource", e.Resource)
@@ -214,7 +209,7 @@ func (e *EmbeddedResource) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (e EmbeddedResource) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+func (e EmbeddedResource) MarshalJSON() ([]byte, error) { return e.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (e *EmbeddedResource) UnmarshalJSON(data []byte) error {
@@ -222,8 +217,7 @@ func (e *EmbeddedResource) UnmarshalJSON(data []byte) error {
 	return decodeTyped(data, (*fields)(e))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (t *ToolUseContent) AppendJSON(dst []byte) ([]byte, error) {
+func (t *ToolUseContent) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeToolUse)
 	w.string("id", t.ID)
@@ -234,7 +228,7 @@ func (t *ToolUseContent) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (t ToolUseContent) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t ToolUseContent) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (t *ToolUseContent) UnmarshalJSON(data []byte) error {
@@ -242,8 +236,7 @@ func (t *ToolUseContent) UnmarshalJSON(data []byte) error {
 	return decodeTyped(data, (*fields)(t))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (t *ToolResultContent) AppendJSON(dst []byte) ([]byte, error) {
+func (t *ToolResultContent) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeToolResult)
 	w.string("toolUseId", t.ToolUseID)
@@ -255,7 +248,7 @@ func (t *ToolResultContent) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (t ToolResultContent) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t ToolResultContent) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
 
 // AppendJSON appends the value as a JSON object.
 func (e *ElicitParams) AppendJSON(dst []byte) ([]byte, error) {
@@ -313,8 +306,7 @@ func (e *ElicitationCompleteParams) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(e))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (s *StringSchema) AppendJSON(dst []byte) ([]byte, error) {
+func (s *StringSchema) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", "string")
 	w.optionalString("title", s.Title)
@@ -333,7 +325,7 @@ func (s *StringSchema) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (s StringSchema) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
+func (s StringSchema) MarshalJSON() ([]byte, error) { return s.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (s *StringSchema) UnmarshalJSON(data []byte) error {
@@ -341,8 +333,7 @@ func (s *StringSchema) UnmarshalJSON(data []byte) error {
 	return decodeTyped(data, (*fields)(s))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (b *BooleanSchema) AppendJSON(dst []byte) ([]byte, error) {
+func (b *BooleanSchema) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", "boolean")
 	w.optionalString("title", b.Title)
@@ -354,7 +345,7 @@ func (b *BooleanSchema) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (b BooleanSchema) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil) }
+func (b BooleanSchema) MarshalJSON() ([]byte, error) { return b.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (b *BooleanSchema) UnmarshalJSON(data []byte) error {
@@ -408,8 +399,7 @@ func (u *URLElicitationRequiredData) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(u))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (e *EventType) AppendJSON(dst []byte) ([]byte, error) {
+func (e *EventType) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("name", e.Name)
 	w.optionalString("title", e.Title)
@@ -422,7 +412,7 @@ func (e *EventType) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (e EventType) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+func (e EventType) MarshalJSON() ([]byte, error) { return e.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (e *EventType) UnmarshalJSON(data []byte) error {
@@ -433,7 +423,7 @@ func (e *EventType) UnmarshalJSON(data []byte) error {
 // AppendJSON appends the value as a JSON object.
 func (l *ListEventsResult) AppendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
-	writeObjects(w, "events", l.Events, (*EventType).AppendJSON)
+	writeObjects(w, "events", l.Events, (*EventType).appendJSON)
 	l.Page.appendMembers(w)
 	return w.close(l.Extra)
 }
@@ -1377,8 +1367,7 @@ func (r *ReadResourceResult) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(r))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (t *TextResourceContents) AppendJSON(dst []byte) ([]byte, error) {
+func (t *TextResourceContents) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("uri", t.URI)
 	w.optionalString("mimeType", t.MIMEType)
@@ -1388,7 +1377,7 @@ func (t *TextResourceContents) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (t TextResourceContents) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t TextResourceContents) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (t *TextResourceContents) UnmarshalJSON(data []byte) error {
@@ -1396,8 +1385,7 @@ func (t *TextResourceContents) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(t))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (b *BlobResourceContents) AppendJSON(dst []byte) ([]byte, error) {
+func (b *BlobResourceContents) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("uri", b.URI)
 	w.optionalString("mimeType", b.MIMEType)
@@ -1407,7 +1395,7 @@ func (b *BlobResourceContents) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (b BlobResourceContents) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil) }
+func (b BlobResourceContents) MarshalJSON() ([]byte, error) { return b.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (b *BlobResourceContents) UnmarshalJSON(data []byte) error {
@@ -1483,7 +1471,7 @@ func (c *CreateMessageParams) AppendJSON(dst []byte) ([]byte, error) {
 	optionalStrings(w, "stopSequences", c.StopSequences)
 	w.optionalRaw("metadata", c.Metadata)
 	if c.Tools != nil {
-		writeObjects(w, "tools", c.Tools, (*Tool).AppendJSON)
+		writeObjects(w, "tools", c.Tools, (*Tool).appendJSON)
 	}
 	if c.ToolChoice != nil {
 		w.member("toolChoice", c.ToolChoice.appendJSON)
@@ -1663,7 +1651,7 @@ func (s *SkillResource) UnmarshalJSON(data []byte) error {
 // AppendJSON appends the value as a JSON object.
 func (l *ListSkillsResult) AppendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
-	writeObjects(w, "skills", l.Skills, (*Skill).AppendJSON)
+	writeObjects(w, "skills", l.Skills, (*Skill).appendJSON)
 	l.Page.appendMembers(w)
 	return w.close(l.Extra)
 }
@@ -1697,7 +1685,7 @@ func (g *GetSkillParams) UnmarshalJSON(data []byte) error {
 // AppendJSON appends the value as a JSON object.
 func (g *GetSkillResult) AppendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
-	w.member("skill", g.Skill.AppendJSON)
+	w.member("skill", g.Skill.appendJSON)
 	g.CacheHint.appendMembers(w)
 	w.optionalString("resultType", string(g.ResultType))
 	w.meta(g.Meta)
@@ -1776,8 +1764,7 @@ func (t *TaskParams) UnmarshalJSON(data []byte) error {
 	return decode(data, (*fields)(t))
 }
 
-// AppendJSON appends the value as a JSON object.
-func (t *Tool) AppendJSON(dst []byte) ([]byte, error) {
+func (t *Tool) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("name", t.Name)
 	w.optionalString("title", t.Title)
@@ -1798,7 +1785,7 @@ func (t *Tool) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the value as a JSON object.
-func (t Tool) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+func (t Tool) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
 
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (t *Tool) UnmarshalJSON(data []byte) error {
@@ -1851,7 +1838,7 @@ func (t *ToolExecution) UnmarshalJSON(data []byte) error {
 // AppendJSON appends the value as a JSON object.
 func (l *ListToolsResult) AppendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
-	writeObjects(w, "tools", l.Tools, (*Tool).AppendJSON)
+	writeObjects(w, "tools", l.Tools, (*Tool).appendJSON)
 	l.Page.appendMembers(w)
 	return w.close(l.Extra)
 }

@@ -14,7 +14,8 @@ import (
 // *[ResourceLink] or *[EmbeddedResource]; in sampling also *[ToolUseContent] or
 // *[ToolResultContent]. A block of an unknown type is an *[UnknownContent].
 type Content interface {
-	Result
+	json.Marshaler
+	appender
 	isContent()
 }
 
@@ -116,8 +117,8 @@ func (u *UnknownContent) Type() string {
 	return jsonscan.Unquote(object.Get("type"))
 }
 
-// AppendJSON appends the block unchanged.
-func (u *UnknownContent) AppendJSON(dst []byte) ([]byte, error) {
+// appendJSON appends the block unchanged.
+func (u *UnknownContent) appendJSON(dst []byte) ([]byte, error) {
 	if _, err := jsonscan.ReadObject(u.Raw); err != nil {
 		return dst, fmt.Errorf("mcp: content of an unknown type: %w", err)
 	}
@@ -125,7 +126,7 @@ func (u *UnknownContent) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the block unchanged.
-func (u UnknownContent) MarshalJSON() ([]byte, error) { return u.AppendJSON(nil) }
+func (u UnknownContent) MarshalJSON() ([]byte, error) { return u.appendJSON(nil) }
 
 // UnmarshalJSON keeps a copy of the block.
 func (u *UnknownContent) UnmarshalJSON(data []byte) error {
@@ -201,7 +202,7 @@ type SamplingContent []Content
 
 func (c SamplingContent) appendJSON(dst []byte) ([]byte, error) {
 	if len(c) == 1 && c[0] != nil {
-		return c[0].AppendJSON(dst)
+		return c[0].appendJSON(dst)
 	}
 	return appendList(dst, c)
 }

@@ -4,7 +4,7 @@
 // bridges, and by programs that read or write messages of the protocol.
 //
 //	result := &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text("5")}}
-//	text, err := result.AppendJSON(nil) // {"content":[{"type":"text","text":"5"}]}
+//	text, err := result.MarshalJSON() // {"content":[{"type":"text","text":"5"}]}
 //
 // # Concepts
 //

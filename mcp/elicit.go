@@ -84,7 +84,8 @@ type ElicitField struct {
 // PrimitiveSchema is the schema of one field: *[StringSchema], *[NumberSchema], *[BooleanSchema] or
 // *[EnumSchema]. A schema of an unknown type is an *[UnknownSchema].
 type PrimitiveSchema interface {
-	Result
+	json.Marshaler
+	appender
 	isPrimitiveSchema()
 	// check returns a *DecodeError if a value does not fit.
 	check(value json.RawMessage) error
@@ -107,8 +108,8 @@ type elicitObject struct {
 	Extra      Extra           `json:",embed"`
 }
 
-// AppendJSON appends the schema as a JSON object.
-func (e *ElicitSchema) AppendJSON(dst []byte) ([]byte, error) {
+// appendJSON appends the schema as a JSON object.
+func (e *ElicitSchema) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", "object")
 	w.member("properties", func(dst []byte) ([]byte, error) {
@@ -133,7 +134,7 @@ func (e *ElicitSchema) required() []string {
 }
 
 // MarshalJSON returns the schema as a JSON object.
-func (e ElicitSchema) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+func (e ElicitSchema) MarshalJSON() ([]byte, error) { return e.appendJSON(nil) }
 
 // UnmarshalJSON reads the schema. The error is a *[DecodeError].
 func (e *ElicitSchema) UnmarshalJSON(data []byte) error {

@@ -135,8 +135,8 @@ func (n *NumberSchema) check(value json.RawMessage) error {
 	return nil
 }
 
-// AppendJSON appends the schema as a JSON object.
-func (n *NumberSchema) AppendJSON(dst []byte) ([]byte, error) {
+// appendJSON appends the schema as a JSON object.
+func (n *NumberSchema) appendJSON(dst []byte) ([]byte, error) {
 	kind := "number"
 	if n.Integer {
 		kind = "integer"
@@ -145,7 +145,7 @@ func (n *NumberSchema) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the schema as a JSON object.
-func (n NumberSchema) MarshalJSON() ([]byte, error) { return n.AppendJSON(nil) }
+func (n NumberSchema) MarshalJSON() ([]byte, error) { return n.appendJSON(nil) }
 
 // UnmarshalJSON decodes the schema. The error is a *[DecodeError].
 func (n *NumberSchema) UnmarshalJSON(data []byte) error {
@@ -186,8 +186,8 @@ func (*UnknownSchema) isPrimitiveSchema() {}
 
 func (*UnknownSchema) check(json.RawMessage) error { return nil }
 
-// AppendJSON appends the schema unchanged.
-func (u *UnknownSchema) AppendJSON(dst []byte) ([]byte, error) {
+// appendJSON appends the schema unchanged.
+func (u *UnknownSchema) appendJSON(dst []byte) ([]byte, error) {
 	if _, err := jsonscan.ReadObject(u.Raw); err != nil {
 		return dst, fmt.Errorf("mcp: schema of an unknown type: %w", err)
 	}
@@ -195,7 +195,7 @@ func (u *UnknownSchema) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the schema unchanged.
-func (u UnknownSchema) MarshalJSON() ([]byte, error) { return u.AppendJSON(nil) }
+func (u UnknownSchema) MarshalJSON() ([]byte, error) { return u.appendJSON(nil) }
 
 // UnmarshalJSON keeps a copy of the schema.
 func (u *UnknownSchema) UnmarshalJSON(data []byte) error {
@@ -325,8 +325,8 @@ func (e *EnumSchema) titles() []titledOption {
 	return titles
 }
 
-// AppendJSON appends the schema as a JSON object.
-func (e *EnumSchema) AppendJSON(dst []byte) ([]byte, error) {
+// appendJSON appends the schema as a JSON object.
+func (e *EnumSchema) appendJSON(dst []byte) ([]byte, error) {
 	f := enumFields{Type: "string", Title: e.Title, Description: e.Description, Extra: e.Extra}
 	switch {
 	case e.Multiple:
@@ -369,7 +369,7 @@ func (e *EnumSchema) defaultJSON() (json.RawMessage, error) {
 }
 
 // MarshalJSON returns the schema as a JSON object.
-func (e EnumSchema) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+func (e EnumSchema) MarshalJSON() ([]byte, error) { return e.appendJSON(nil) }
 
 // UnmarshalJSON decodes the schema. The error is a *[DecodeError].
 func (e *EnumSchema) UnmarshalJSON(data []byte) error {

@@ -35,7 +35,7 @@ func TestEnumForms(t *testing.T) {
 			t.Errorf("%s goes out as %s", test.json, got)
 		}
 	}
-	if _, err := (&mcp.EnumSchema{Options: plain, Default: []string{"r", "g"}}).AppendJSON(nil); err == nil {
+	if _, err := (&mcp.EnumSchema{Options: plain, Default: []string{"r", "g"}}).MarshalJSON(); err == nil {
 		t.Error("two defaults for one choice are sent")
 	}
 }

@@ -92,6 +92,11 @@ func decode(data []byte, fields any) error {
 	return nil
 }
 
+// An appender appends itself as one JSON object.
+type appender interface {
+	appendJSON(dst []byte) ([]byte, error)
+}
+
 // An objectWriter appends one JSON object, member by member. Raw values stay unchanged. After an
 // error it stays in error.
 type objectWriter struct {
@@ -312,12 +317,12 @@ func (w *objectWriter) member(name string, value func(dst []byte) ([]byte, error
 	}
 }
 
-func (w *objectWriter) object(name string, value Result) {
+func (w *objectWriter) object(name string, value appender) {
 	if value == nil {
 		w.fail(fmt.Errorf("%s is missing", name))
 		return
 	}
-	w.member(name, value.AppendJSON)
+	w.member(name, value.appendJSON)
 }
 
 // fields appends a value of another package.
@@ -363,7 +368,7 @@ func writeObjects[T any](w *objectWriter, name string, list []T, appendItem func
 }
 
 // writeList appends a list. nil is an empty list.
-func writeList[T Result](w *objectWriter, name string, list []T) {
+func writeList[T appender](w *objectWriter, name string, list []T) {
 	w.name(name)
 	var err error
 	if w.buf, err = appendList(w.buf, list); err != nil {
@@ -371,7 +376,7 @@ func writeList[T Result](w *objectWriter, name string, list []T) {
 	}
 }
 
-func appendList[T Result](dst []byte, list []T) (_ []byte, err error) {
+func appendList[T appender](dst []byte, list []T) (_ []byte, err error) {
 	dst = append(dst, '[')
 	for i, item := range list {
 		if i > 0 {
@@ -380,7 +385,7 @@ func appendList[T Result](dst []byte, list []T) (_ []byte, err error) {
 		if any(item) == nil {
 			return dst, fmt.Errorf("item %d is nil", i)
 		}
-		if dst, err = item.AppendJSON(dst); err != nil {
+		if dst, err = item.appendJSON(dst); err != nil {
 			return dst, fmt.Errorf("item %d: %w", i, err)
 		}
 	}

@@ -23,8 +23,6 @@ const (
 )
 
 // An EventType is an event that a client can subscribe to, as it is listed.
-//
-//codec:message
 type EventType struct {
 	Name string `json:"name"`
 	// Title is shown to people.

@@ -7,8 +7,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-func show(value mcp.Result) {
-	encoded, err := value.AppendJSON(nil)
+func show(value json.Marshaler) {
+	encoded, err := value.MarshalJSON()
 	if err != nil {
 		fmt.Println(err)
 		return

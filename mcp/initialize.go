@@ -141,13 +141,13 @@ type ElicitationCapability struct {
 // ServerCapabilities are the features that a server offers.
 type ServerCapabilities struct {
 	// Logging: the server can send log messages.
-	Logging *LoggingCapability `json:"logging,omitzero"`
+	Logging *EmptyObject `json:"logging,omitzero"`
 	// Completions: the server answers completion/complete (since 2025-03-26; 2024-11-05 does not
 	// declare it).
-	Completions *CompletionsCapability `json:"completions,omitzero"`
-	Prompts     *PromptsCapability     `json:"prompts,omitzero"`
-	Resources   *ResourcesCapability   `json:"resources,omitzero"`
-	Tools       *ToolsCapability       `json:"tools,omitzero"`
+	Completions *EmptyObject         `json:"completions,omitzero"`
+	Prompts     *PromptsCapability   `json:"prompts,omitzero"`
+	Resources   *ResourcesCapability `json:"resources,omitzero"`
+	Tools       *ToolsCapability     `json:"tools,omitzero"`
 	// Tasks is raw JSON (2025-11-25 only).
 	Tasks json.RawMessage `json:"tasks,omitzero"`
 	// Experimental holds objects by names that the protocol does not define.
@@ -157,12 +157,6 @@ type ServerCapabilities struct {
 	Extensions map[string]json.RawMessage `json:"extensions,omitzero"`
 	Extra      Extra                      `json:",embed"`
 }
-
-// A LoggingCapability means that a server can send log messages.
-type LoggingCapability = EmptyObject
-
-// A CompletionsCapability means that a server answers completion/complete.
-type CompletionsCapability = EmptyObject
 
 // A PromptsCapability means that a server offers prompts.
 type PromptsCapability struct {

@@ -87,7 +87,8 @@ func (r *ReadResourceResult) Text() string {
 // ResourceContents are the text or binary data of a resource: *[TextResourceContents] or
 // *[BlobResourceContents].
 type ResourceContents interface {
-	Result
+	json.Marshaler
+	appender
 	isResourceContents()
 }
 

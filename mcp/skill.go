@@ -89,8 +89,8 @@ type skillFields struct {
 	Extra       Extra           `json:",embed"`
 }
 
-// AppendJSON appends the skill as a JSON object.
-func (s *Skill) AppendJSON(dst []byte) ([]byte, error) {
+// appendJSON appends the skill as a JSON object.
+func (s *Skill) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("uri", s.URI)
 	w.raw("frontmatter", s.Frontmatter)
@@ -104,7 +104,7 @@ func (s *Skill) AppendJSON(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON returns the skill as a JSON object.
-func (s Skill) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
+func (s Skill) MarshalJSON() ([]byte, error) { return s.appendJSON(nil) }
 
 // UnmarshalJSON decodes the skill. The front matter must be an object, and resources an array or
 // "dynamic". The error is a *[DecodeError].

@@ -5,8 +5,6 @@ import (
 )
 
 // A Tool is a function that a model can call, as it is listed.
-//
-//codec:message
 type Tool struct {
 	Name string `json:"name"`
 	// Title is shown to people (since 2025-06-18).

@@ -69,7 +69,7 @@ func Elicit[T any](r *Request, key, message string) (T, error) {
 // ElicitForm is [Elicit] for a form without a Go type, for example with titled options. It returns
 // the answer as JSON that fits the form; see [mcp.ElicitSchema.Check] for other members and for null.
 func ElicitForm(r *Request, key, message string, form *mcp.ElicitSchema) (json.RawMessage, error) {
-	requested, err := form.AppendJSON(nil)
+	requested, err := form.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func (e *Event) definition() ([]byte, error) {
 	return (&mcp.EventType{
 		Name: e.Name, Title: e.Title, Description: e.Description, Delivery: []mcp.DeliveryMode{mcp.DeliveryPush, mcp.DeliveryPoll},
 		InputSchema: e.InputSchema, PayloadSchema: e.PayloadSchema, Meta: e.Meta,
-	}).AppendJSON(nil)
+	}).MarshalJSON()
 }
 
 // withDelivery returns the definition of an event with the modes that the server s supports: it

@@ -118,7 +118,7 @@ func declareExtension(has *mcp.ServerCapabilities, extension, settings string) {
 }
 
 // loggingFeature is a capability only: messages are part of other calls, and the level one of the session.
-var loggingFeature = feature{declare: func(has *mcp.ServerCapabilities) { has.Logging = &mcp.LoggingCapability{} }}
+var loggingFeature = feature{declare: func(has *mcp.ServerCapabilities) { has.Logging = &mcp.EmptyObject{} }}
 
 // target returns the kind and the quoted name of the entry that a call is for. The kind is 0 if
 // the call is for no single entry.

@@ -205,7 +205,7 @@ func TestGuardSeesTheCall(t *testing.T) {
 			}
 		}
 		for tool := range session.Tools(t.Context(), nil) {
-			if text, err := tool.AppendJSON(nil); err != nil || strings.Contains(string(text), "of entry") || strings.Contains(string(text), "etadata") {
+			if text, err := tool.MarshalJSON(); err != nil || strings.Contains(string(text), "of entry") || strings.Contains(string(text), "etadata") {
 				t.Errorf("the list holds %s", text)
 			}
 		}

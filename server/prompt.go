@@ -235,7 +235,7 @@ var completionFeature = feature{
 		handle: (*Server).complete,
 	}},
 	needed:  func(c *Catalog, more bool) bool { return more || c.completes() },
-	declare: func(has *mcp.ServerCapabilities) { has.Completions = &mcp.CompletionsCapability{} },
+	declare: func(has *mcp.ServerCapabilities) { has.Completions = &mcp.EmptyObject{} },
 }
 
 // completes reports whether any prompt or template has completions.

@@ -69,7 +69,7 @@ func (s *switchedStore) Subscribe(ctx context.Context, subject string, handle fu
 }
 
 // newStore returns a store that is closed at the end of the test.
-func newStore(t testing.TB) *store.Memory {
+func newStore(t testing.TB) store.Store {
 	t.Helper()
 	shared, err := store.NewMemory(nil)
 	if err != nil {

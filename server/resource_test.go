@@ -27,7 +27,7 @@ func contents(t testing.TB, session *client.Session, uri string) string {
 	}
 	var all []string
 	for _, c := range result.Contents {
-		one, err := c.AppendJSON(nil)
+		one, err := c.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -266,7 +266,7 @@ func (results) Content(context.Context, contentIn) (mcp.Content, error) { return
 func (results) Nil(context.Context, nilIn) (*mcp.CallToolResult, error) { return nil, nil }
 
 // Abstract gives content as a value, since its type does not say that it is content.
-func (results) Abstract(context.Context, abstractIn) (interface{ AppendJSON([]byte) ([]byte, error) }, error) {
+func (results) Abstract(context.Context, abstractIn) (json.Marshaler, error) {
 	return mcp.Text("c"), nil
 }
 

@@ -12,7 +12,7 @@ type recordStore struct {
 	shared store.Store // nil without Options.Store
 
 	once    sync.Once
-	private *store.Memory
+	private store.Store
 }
 
 func (r *recordStore) get() store.Store {
@@ -22,7 +22,7 @@ func (r *recordStore) get() store.Store {
 	return r.inMemory()
 }
 
-func (r *recordStore) inMemory() *store.Memory {
+func (r *recordStore) inMemory() store.Store {
 	r.once.Do(func() {
 		private, err := store.NewMemory(nil)
 		if err != nil {

@@ -171,7 +171,7 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 		Name: tool.Name, Title: tool.Title, Description: tool.Description,
 		InputSchema: tool.InputSchema, OutputSchema: o.schema,
 		Annotations: tool.Annotations, Icons: tool.Icons, Execution: tool.Task.execution(), Meta: tool.Meta,
-	}).AppendJSON(make([]byte, 0, 128+len(tool.Description)+len(tool.InputSchema)+len(o.schema)))
+	}).MarshalJSON()
 	if err != nil {
 		return fail("", err)
 	}

@@ -66,7 +66,7 @@ func Text(result *mcp.CallToolResult) (string, error) {
 			out.Write(jsonscan.AppendString(nil, text.Text))
 			continue
 		}
-		encoded, err := block.AppendJSON(nil)
+		encoded, err := block.MarshalJSON()
 		if err != nil {
 			return "", fmt.Errorf("content %d: %w", i, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -52,7 +51,7 @@ func request(tb testing.TB, params string) func(p server.Provider) {
 }
 
 // runProvider is newProvider for a provider that runs.
-func runProvider(tb testing.TB, from server.Provider, guards ...mcp.Guard) *search.Provider {
+func runProvider(tb testing.TB, from server.Provider, guards ...mcp.Guard) server.Provider {
 	p := newProvider(tb, from, guards...)
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error)

@@ -40,7 +40,7 @@
 //
 //  1. Definitions, arguments and results keep their bytes. Progress, log messages, questions
 //     and cancellation work as for a direct call.
-//  2. A [Provider] may be used concurrently. The index of a catalog is built by the first
+//  2. A provider may be used concurrently. The index of a catalog is built by the first
 //     search and does not change. This package starts no goroutines.
 //  3. A query has at most 1,024 bytes. A search finds 5 tools by default and at most 50. At most 10,000 tools can be
 //     found; all can be called. If the catalog has more, each server has an equal share.

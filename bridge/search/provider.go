@@ -28,7 +28,7 @@ const (
 	maxFound   = 1 << 20 // bytes of a result; the best tool may be longer
 )
 
-// Options configure a [Provider]. The zero value is ready for use.
+// Options configure a provider. The zero value is ready for use.
 type Options struct {
 	// Description tells a model which tools can be found, such as "GitHub issues and pull requests, the wiki". It is
 	// added to the description of [SearchTool].
@@ -41,9 +41,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Provider offers [SearchTool] and [CallTool] in place of the tools of a source. Make one
-// with [New] and mount it with [server.Server.Mount]. Its methods may be called concurrently.
-type Provider struct {
+// A provider offers [SearchTool] and [CallTool] in place of the tools of a source.
+type provider struct {
 	source *server.Server // mounts the source behind the guards and middleware
 	search *server.Entry
 	logger *slog.Logger
@@ -52,14 +51,15 @@ type Provider struct {
 	call *server.Entry // its scopes are the scopes of all tools together
 }
 
-var _ server.Provider = (*Provider)(nil)
+var _ server.Provider = (*provider)(nil)
 
 // New returns a provider with [SearchTool] and [CallTool] in place of the tools of source.
-// Other entries are offered unchanged. The provider runs source. opts may be nil.
+// Other entries are offered unchanged. Mount the provider with [server.Server.Mount]. It runs source, and may be used
+// concurrently. opts may be nil.
 //
 // The error is a *[server.CollisionError] if source has two entries of one name, or says that
 // an entry is not valid. Such entries that appear later are logged and not offered.
-func New(source server.Provider, opts *Options) (*Provider, error) {
+func New(source server.Provider, opts *Options) (server.Provider, error) {
 	var options Options
 	if opts != nil {
 		options = *opts
@@ -67,7 +67,7 @@ func New(source server.Provider, opts *Options) (*Provider, error) {
 	if options.Logger == nil {
 		options.Logger = slog.Default()
 	}
-	p := &Provider{logger: options.Logger}
+	p := &provider{logger: options.Logger}
 	var err error
 	if p.search, p.call, err = newTools(options.Description, p.find, p.forward); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func New(source server.Provider, opts *Options) (*Provider, error) {
 }
 
 // Catalog returns the two tools and the current other entries of the source.
-func (p *Provider) Catalog() *server.Catalog {
+func (p *provider) Catalog() *server.Catalog {
 	source := p.source.Provider().Catalog()
 	return source.Memo(p, func() any {
 		if hidden := source.Len(mcp.KindTool) - maxTools; hidden > 0 {
@@ -99,7 +99,7 @@ func (p *Provider) Catalog() *server.Catalog {
 
 // callEntry returns the entry of [CallTool]. It requires the scopes of all tools, since it can
 // call any of them.
-func (p *Provider) callEntry(source *server.Catalog) *server.Entry {
+func (p *provider) callEntry(source *server.Catalog) *server.Entry {
 	all, tasks := make(map[string]bool), server.TaskForbidden
 	for e := range source.All(mcp.KindTool) {
 		if e.Task != server.TaskForbidden {
@@ -121,7 +121,7 @@ func (p *Provider) callEntry(source *server.Catalog) *server.Entry {
 }
 
 // Run runs the source. It does not report changes of tools, since the two tools do not change.
-func (p *Provider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
+func (p *provider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	return p.source.Provider().Run(ctx, ready, func(change mcp.Change) {
 		if change.Kind != mcp.KindTool {
 			changed(change)

@@ -120,7 +120,7 @@ func text(text string) *mcp.CallToolResult {
 }
 
 // newProvider returns a provider for a source without faults.
-func newProvider(t testing.TB, p server.Provider, guards ...mcp.Guard) *search.Provider {
+func newProvider(t testing.TB, p server.Provider, guards ...mcp.Guard) server.Provider {
 	t.Helper()
 	provider, err := search.New(p, &search.Options{Guards: guards, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

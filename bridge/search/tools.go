@@ -59,7 +59,7 @@ func newTools(description string, search, call mcp.Handler) (searchEntry, callEn
 }
 
 func newTool(tool *mcp.Tool, handle mcp.Handler) (*server.Entry, error) {
-	definition, err := tool.AppendJSON(nil)
+	definition, err := tool.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func readArguments(arguments json.RawMessage, known ...string) (jsonscan.Members
 }
 
 // find handles a call of [SearchTool].
-func (p *Provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+func (p *provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	q, err := readQuery(call.Member("arguments"))
 	if err != nil {
 		return failure(err), nil
@@ -180,7 +180,7 @@ func (f found) AppendJSON(dst []byte) ([]byte, error) {
 
 // forward handles a call of [CallTool]. It makes the call that the arguments describe: name and
 // arguments of the params are replaced, all other bytes are kept.
-func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+func (p *provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	name, arguments, err := readCall(call.Member("arguments"))
 	if err != nil {
 		return failure(err), nil
@@ -204,7 +204,7 @@ func (p *Provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 // becomeTask returns the error of a call that continues as a task because the entry returns tasks of another server. A
 // caller knows the ids of such tasks only through the entry, which the caller does not see here. All other tools decide
 // for themselves, after their guards.
-func (p *Provider) becomeTask(ctx context.Context, call *mcp.Call, name json.RawMessage) error {
+func (p *provider) becomeTask(ctx context.Context, call *mcp.Call, name json.RawMessage) error {
 	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
 		return nil
 	}

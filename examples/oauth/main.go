@@ -71,7 +71,7 @@ func run(ctx context.Context, address string, out, said io.Writer) (err error) {
 // A site serves the library at its own address.
 type site struct {
 	url      string
-	endpoint *streamable.Endpoint
+	endpoint httptransport.Endpoint
 	web      *http.Server
 	ended    chan struct{} // closed when the server has ended
 	err      error         // reason, set before ended is closed

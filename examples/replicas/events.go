@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/webhook"
+	webhooks "github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -42,7 +43,7 @@ type parcelFilter struct {
 func eventName(kind int) string { return fmt.Sprint("parcel.moved-", kind) }
 
 // newWebhooks delivers events to webhooks.
-func newWebhooks(shared store.Store) (*webhook.Deliverer, error) {
+func newWebhooks(shared store.Store) (webhooks.Deliverer, error) {
 	return webhook.New(&webhook.Options{
 		Store: shared, Keys: [][]byte{make([]byte, 32)}, AllowLoopback: true, Logger: quiet,
 		Timeout: 500 * time.Millisecond, RetryPause: 200 * time.Millisecond, Attempts: 1000, RetryWindow: time.Hour,

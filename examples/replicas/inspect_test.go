@@ -52,7 +52,7 @@ func shared(ctx context.Context, t *testing.T, url string) store.Store {
 
 // A recorded is a store in memory that records the names that are used, since the memory cannot be inspected.
 type recorded struct {
-	*store.Memory
+	store.Store
 	mu      sync.Mutex
 	keys    map[string]time.Duration // to their last times to live
 	streams map[string]bool
@@ -65,7 +65,7 @@ func inspectedMemory(ctx context.Context, t *testing.T) (store.Store, func() hol
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { memory.Close() })
-	r := &recorded{Memory: memory, keys: make(map[string]time.Duration), streams: make(map[string]bool)}
+	r := &recorded{Store: memory, keys: make(map[string]time.Duration), streams: make(map[string]bool)}
 	return r, func() holdings {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -100,25 +100,25 @@ func (r *recorded) Create(ctx context.Context, key string, value []byte, ttl tim
 	r.mu.Lock()
 	r.keys[key] = ttl
 	r.mu.Unlock()
-	return r.Memory.Create(ctx, key, value, ttl)
+	return r.Store.Create(ctx, key, value, ttl)
 }
 
 func (r *recorded) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
 	r.mu.Lock()
 	r.keys[key] = ttl
 	r.mu.Unlock()
-	return r.Memory.Update(ctx, key, value, revision, ttl)
+	return r.Store.Update(ctx, key, value, revision, ttl)
 }
 
 func (r *recorded) Append(ctx context.Context, stream string, data []byte) (uint64, error) {
 	r.mu.Lock()
 	r.streams[stream] = true
 	r.mu.Unlock()
-	return r.Memory.Append(ctx, stream, data)
+	return r.Store.Append(ctx, stream, data)
 }
 
 func (r *recorded) Push(ctx context.Context, queue, id string, data []byte) error {
-	err := r.Memory.Push(ctx, queue, id, data)
+	err := r.Store.Push(ctx, queue, id, data)
 	if err == nil {
 		r.mu.Lock()
 		r.jobs++
@@ -128,7 +128,7 @@ func (r *recorded) Push(ctx context.Context, queue, id string, data []byte) erro
 }
 
 func (r *recorded) Ack(ctx context.Context, job *store.Job) error {
-	err := r.Memory.Ack(ctx, job)
+	err := r.Store.Ack(ctx, job)
 	if err == nil {
 		r.mu.Lock()
 		r.jobs--

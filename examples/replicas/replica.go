@@ -14,7 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
-	"github.com/dovetail-go/dovetail/server/webhook"
+	webhooks "github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -150,7 +150,7 @@ const (
 )
 
 // newServer returns the server of which every replica runs a copy.
-func newServer(shared store.Store, webhooks *webhook.Deliverer) *server.Server {
+func newServer(shared store.Store, webhooks webhooks.Deliverer) *server.Server {
 	s := server.New(mcp.Implementation{Name: "orders", Version: "1.0.0"}, &server.Options{
 		Store:    shared,
 		Webhooks: webhooks,

@@ -246,7 +246,7 @@ func testMethodsOfOneEra(t *testing.T, version mcp.Version) {
 
 func testServerCapabilities(t *testing.T, version mcp.Version) {
 	declared := &mcp.ServerCapabilities{
-		Tools: &mcp.ToolsCapability{}, Completions: &mcp.CompletionsCapability{}, Tasks: []byte(`{"list":{}}`),
+		Tools: &mcp.ToolsCapability{}, Completions: &mcp.EmptyObject{}, Tasks: []byte(`{"list":{}}`),
 		Experimental: map[string]json.RawMessage{"x": json.RawMessage(`{"y":1}`)}, Extensions: map[string]json.RawMessage{"org.example/x": json.RawMessage(`{}`)},
 	}
 	p := eratest.Connect(t, newServer(&server.Options{Capabilities: declared}))

@@ -128,7 +128,7 @@ func (l *link) Nak(ctx context.Context, job *store.Job, delay time.Duration) err
 // A rig has the store of the replicas of a test.
 type rig struct {
 	t      *testing.T
-	memory *store.Memory
+	memory store.Store
 	ring   *token.Ring
 	max    int
 }

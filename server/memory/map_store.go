@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A MapStore is a [Store] in the memory of the process. Create one with [InMemory].
-type MapStore struct {
+// A mapStore is a [Store] in the memory of the process.
+type mapStore struct {
 	limits *Limits
 
 	mu      sync.RWMutex
@@ -17,12 +17,12 @@ type MapStore struct {
 	total   int64
 }
 
-var _ Store = (*MapStore)(nil)
+var _ Store = (*mapStore)(nil)
 
 // InMemory returns an empty store that lasts as long as the process. nil means the default
 // limits.
-func InMemory(limits *Limits) *MapStore {
-	m := &MapStore{records: map[Collection][]Record{}, owned: map[string]int64{}}
+func InMemory(limits *Limits) Store {
+	m := &mapStore{records: map[Collection][]Record{}, owned: map[string]int64{}}
 	if limits != nil {
 		m.limits = new(*limits)
 	}
@@ -30,7 +30,7 @@ func InMemory(limits *Limits) *MapStore {
 }
 
 // Save implements [Store].
-func (m *MapStore) Save(ctx context.Context, in Collection, record Record) error {
+func (m *mapStore) Save(ctx context.Context, in Collection, record Record) error {
 	// A small string may be part of a large message, which must not be retained with it.
 	in = Collection{Owner: strings.Clone(in.Owner), Kind: in.Kind, User: strings.Clone(in.User)}
 	record = Record{Key: strings.Clone(record.Key), Value: strings.Clone(record.Value)}
@@ -60,7 +60,7 @@ func (m *MapStore) Save(ctx context.Context, in Collection, record Record) error
 }
 
 // Load implements [Store].
-func (m *MapStore) Load(ctx context.Context, in Collection, key string) (string, error) {
+func (m *mapStore) Load(ctx context.Context, in Collection, key string) (string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
@@ -75,7 +75,7 @@ func (m *MapStore) Load(ctx context.Context, in Collection, key string) (string,
 }
 
 // Delete implements [Store].
-func (m *MapStore) Delete(ctx context.Context, in Collection, key string) (bool, error) {
+func (m *mapStore) Delete(ctx context.Context, in Collection, key string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -100,7 +100,7 @@ func (m *MapStore) Delete(ctx context.Context, in Collection, key string) (bool,
 }
 
 // List implements [Store].
-func (m *MapStore) List(ctx context.Context, in Collection, query Query) ([]Record, error) {
+func (m *mapStore) List(ctx context.Context, in Collection, query Query) ([]Record, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if err := ctx.Err(); err != nil {
@@ -127,7 +127,7 @@ func (m *MapStore) List(ctx context.Context, in Collection, query Query) ([]Reco
 }
 
 // count adds bytes to the usage of an owner.
-func (m *MapStore) count(owner string, bytes int64) {
+func (m *mapStore) count(owner string, bytes int64) {
 	m.total += bytes
 	m.owned[owner] += bytes
 	if m.owned[owner] == 0 {

@@ -94,7 +94,7 @@ func TestDeleteReleasesMemory(t *testing.T) {
 }
 
 // deleteAllButOne fills collections and deletes all records except one of each.
-func deleteAllButOne(t *testing.T, store *memory.MapStore, collections int) (counted int64) {
+func deleteAllButOne(t *testing.T, store memory.Store, collections int) (counted int64) {
 	for i := range collections {
 		in := facts("", fmt.Sprintf("%08d", i))
 		for key := range 1000 {

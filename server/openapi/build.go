@@ -184,7 +184,7 @@ func (b *builder) addTool(o *operation, d *apiOperation, input json.RawMessage) 
 	if tool.OutputSchema, o.output, err = b.output(d); err != nil {
 		return err
 	}
-	encoded, err := tool.AppendJSON(nil)
+	encoded, err := tool.MarshalJSON()
 	if err != nil {
 		return err
 	}

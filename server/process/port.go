@@ -15,8 +15,8 @@ const (
 	dialInterval = 50 * time.Millisecond
 )
 
-// Listens reports whether a TCP server listens at address.
-func Listens(address string) bool { return dial(context.Background(), address) == nil }
+// listens reports whether a TCP server listens at address.
+func listens(address string) bool { return dial(context.Background(), address) == nil }
 
 func dial(ctx context.Context, address string) error {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
@@ -31,7 +31,7 @@ func dial(ctx context.Context, address string) error {
 // on port. ok is false if there is none.
 func Loopback(port int) (address string, ok bool) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
-		if address = net.JoinHostPort(host, strconv.Itoa(port)); Listens(address) {
+		if address = net.JoinHostPort(host, strconv.Itoa(port)); listens(address) {
 			return address, true
 		}
 	}
@@ -78,7 +78,7 @@ func poll(ctx context.Context, p *Process, ready func() bool) error {
 // stopped if ctx ends first. It is not started if a server listens there already. StartServer
 // ignores the command's Stdout and Stderr; the error quotes what the command has written.
 func (g *Guard) StartServer(ctx context.Context, c *Command, address string) (*Process, error) {
-	if Listens(address) {
+	if listens(address) {
 		return nil, fmt.Errorf("process: another server listens at %s", address)
 	}
 	command, output := *c, &Output{} // the command would block on a full pipe

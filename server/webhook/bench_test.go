@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/server/webhook"
 	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
@@ -42,4 +41,4 @@ func BenchmarkDeliver(b *testing.B) {
 	stop()
 }
 
-var _ delivery.Deliverer = (*webhook.Deliverer)(nil)
+var _ delivery.Deliverer = (delivery.Deliverer)(nil)

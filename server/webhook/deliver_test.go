@@ -407,7 +407,7 @@ func TestReplicas(t *testing.T) {
 			}
 		}
 		type replica struct {
-			*webhook.Deliverer
+			delivery.Deliverer
 			store *mortal
 			stop  func()
 		}
@@ -464,11 +464,11 @@ func TestReplicas(t *testing.T) {
 func TestControlBodies(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		act   func(t *testing.T, d *webhook.Deliverer, f *feed, id string)
+		act   func(t *testing.T, d delivery.Deliverer, f *feed, id string)
 		want  string // the body
 		ended bool
 	}{
-		{"gap", func(t *testing.T, d *webhook.Deliverer, f *feed, _ string) {
+		{"gap", func(t *testing.T, d delivery.Deliverer, f *feed, _ string) {
 			f.mu.Lock()
 			f.change = func(_ *delivery.Subscription, position int, batch *delivery.Batch) {
 				if position == 1 {
@@ -479,7 +479,7 @@ func TestControlBodies(t *testing.T) {
 			f.add(1)
 			wake(t, d)
 		}, `{"type":"gap","cursor":"2"}`, false},
-		{"ended by the source", func(t *testing.T, d *webhook.Deliverer, f *feed, _ string) {
+		{"ended by the source", func(t *testing.T, d delivery.Deliverer, f *feed, _ string) {
 			f.mu.Lock()
 			f.change = func(_ *delivery.Subscription, _ int, batch *delivery.Batch) {
 				*batch = delivery.Batch{Ended: json.RawMessage(`{"code":-32024,"message":"Forbidden"}`)}
@@ -487,7 +487,7 @@ func TestControlBodies(t *testing.T) {
 			f.mu.Unlock()
 			wake(t, d)
 		}, `{"type":"terminated","error":{"code":-32024,"message":"Forbidden"}}`, true},
-		{"terminated", func(t *testing.T, d *webhook.Deliverer, _ *feed, id string) {
+		{"terminated", func(t *testing.T, d delivery.Deliverer, _ *feed, id string) {
 			if err := d.Terminate(t.Context(), id, json.RawMessage(`{"code":-32023,"message":"NotFound"}`)); err != nil {
 				t.Fatal(err)
 			}
@@ -668,7 +668,7 @@ func TestRotationAtAnotherReplica(t *testing.T) {
 		subscribe(t, delivering, first)
 		<-arrived
 		other := newDeliverer(t, e, webhook.Options{Store: memory})
-		defer other.Close()
+		defer webhook.Close(other)
 		second := first
 		second.Secret = shared.NewSecret().Text()
 		subscribe(t, other, second)

@@ -33,11 +33,10 @@ const (
 	dropAfter = 7 * 24 * time.Hour
 )
 
-// A Deliverer keeps webhook subscriptions and delivers events to their callback URLs. Its methods
-// are called by the server, and may be called concurrently. Use [New].
-type Deliverer struct {
+// A deliverer keeps webhook subscriptions and delivers events to their callback URLs.
+type deliverer struct {
 	options    Options
-	own        *store.Memory // if Options.Store is nil
+	own        store.Store // if Options.Store is nil
 	store      store.Store
 	records    records
 	guard      *netguard.Guard
@@ -49,15 +48,16 @@ type Deliverer struct {
 	worker     state.Worker    // set by Run
 }
 
-var _ delivery.Deliverer = (*Deliverer)(nil)
+var _ delivery.Deliverer = (*deliverer)(nil)
 
-// New returns a Deliverer. opts may be nil. It returns an error for an invalid option.
-func New(opts *Options) (*Deliverer, error) {
+// New returns a [delivery.Deliverer], which keeps webhook subscriptions and delivers events to their callback URLs. The
+// server calls its methods, concurrently. opts may be nil. It returns an error for an invalid option.
+func New(opts *Options) (delivery.Deliverer, error) {
 	options, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	d := &Deliverer{
+	d := &deliverer{
 		options: options, store: options.Store, index: newIndex(),
 		principals: newLimiter((options.Deliveries+1)/2, principalVerifications),
 		hosts:      newLimiter(options.DeliveriesPerHost, hostVerifications),
@@ -90,7 +90,7 @@ func New(opts *Options) (*Deliverer, error) {
 // Run delivers until ctx ends, and waits for the deliveries in progress, each of which may take
 // [Options].Timeout. While the store cannot be reached, it tries again. It is called once, and
 // returns nil.
-func (d *Deliverer) Run(ctx context.Context, source delivery.Source) error {
+func (d *deliverer) Run(ctx context.Context, source delivery.Source) error {
 	d.source = source
 	d.worker = state.Worker{
 		Queue: d.store, Name: queueName, Max: d.options.Deliveries,
@@ -118,7 +118,7 @@ type jobData struct {
 // Wake makes the source read for the subscriptions to an event for which match returns true. match
 // may be nil, which matches all. Call it after the event can be read from the source. It returns
 // an error if a subscription could not be woken; that one is read at the next sweep.
-func (d *Deliverer) Wake(ctx context.Context, event string, match func(*delivery.Subscription) bool) error {
+func (d *deliverer) Wake(ctx context.Context, event string, match func(*delivery.Subscription) bool) error {
 	var calls errgroup.Group
 	calls.SetLimit(wakeCalls)
 	for _, sub := range d.index.of(event, time.Now()) {
@@ -130,7 +130,7 @@ func (d *Deliverer) Wake(ctx context.Context, event string, match func(*delivery
 }
 
 // wake adds a job for a subscription, unless there is one that has not begun to read.
-func (d *Deliverer) wake(ctx context.Context, sub *delivery.Subscription) error {
+func (d *deliverer) wake(ctx context.Context, sub *delivery.Subscription) error {
 	push := ""
 	found, err := d.records.changeProgress(ctx, sub.ID, sub.Expires, func(st *progress) (err error) {
 		push, err = st.wake(time.Now())
@@ -145,7 +145,7 @@ func (d *Deliverer) wake(ctx context.Context, sub *delivery.Subscription) error 
 	return d.push(ctx, sub.ID, push)
 }
 
-func (d *Deliverer) push(ctx context.Context, id, job string) error {
+func (d *deliverer) push(ctx context.Context, id, job string) error {
 	data, err := json.Marshal(jobData{Subscription: id, Job: job})
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *progress) wake(now time.Time) (job string, err error) {
 }
 
 // sweepRegularly wakes all subscriptions from time to time. Of the replicas, one does it.
-func (d *Deliverer) sweepRegularly(ctx context.Context) {
+func (d *deliverer) sweepRegularly(ctx context.Context) {
 	timer := time.NewTicker(d.options.Sweep)
 	defer timer.Stop()
 	for {
@@ -205,7 +205,7 @@ func (d *Deliverer) sweepRegularly(ctx context.Context) {
 	}
 }
 
-func (d *Deliverer) sweep(ctx context.Context) {
+func (d *deliverer) sweep(ctx context.Context) {
 	var calls errgroup.Group
 	calls.SetLimit(wakeCalls)
 	for _, sub := range d.index.all(time.Now()) {
@@ -224,7 +224,7 @@ func (d *Deliverer) sweep(ctx context.Context) {
 }
 
 // dropDead ends a subscription without expiry that was suspended for a long time.
-func (d *Deliverer) dropDead(ctx context.Context, sub *delivery.Subscription) error {
+func (d *deliverer) dropDead(ctx context.Context, sub *delivery.Subscription) error {
 	rec, err := d.records.progress(ctx, sub.ID)
 	if err != nil || rec == nil || rec.Value.Suspended.IsZero() || time.Since(rec.Value.Suspended) < dropAfter {
 		return err
@@ -233,7 +233,7 @@ func (d *Deliverer) dropDead(ctx context.Context, sub *delivery.Subscription) er
 }
 
 // watch keeps the index up to date.
-func (d *Deliverer) watch(ctx context.Context) {
+func (d *deliverer) watch(ctx context.Context) {
 	pause := backoff.Backoff{}
 	for ctx.Err() == nil {
 		for change, err := range d.records.subscriptions.Watch(ctx, subscriptionsPrefix) {

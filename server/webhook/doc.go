@@ -1,7 +1,7 @@
 // Package webhook delivers the events of a server to callback URLs (SEP-3415, Webhook-Based
 // Delivery).
 //
-// A [Deliverer] keeps the subscriptions and what is to be delivered in a store, so any replica of
+// A [delivery.Deliverer] keeps the subscriptions and what is to be delivered in a store, so any replica of
 // the server may deliver, and nothing is lost when one of them ends:
 //
 //	deliverer, err := webhook.New(&webhook.Options{Store: store, Keys: keys})

@@ -1,9 +1,15 @@
 package webhook
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
+)
 
 // SetTransport replaces the network.
-func (d *Deliverer) SetTransport(transport http.RoundTripper) { d.client.Transport = transport }
+func SetTransport(d delivery.Deliverer, transport http.RoundTripper) {
+	d.(*deliverer).client.Transport = transport
+}
 
 // Close closes the idle connections of a deliverer that does not run.
-func (d *Deliverer) Close() { d.guard.Close() }
+func Close(d delivery.Deliverer) { d.(*deliverer).guard.Close() }

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// Options configures a [Deliverer]. Zero values mean the defaults.
+// Options configures [New]. Zero values mean the defaults.
 type Options struct {
 	// Store contains the subscriptions and what is to be delivered. All replicas of the server
 	// use the same. The caller closes it after Run has returned. Default: a store in memory,

@@ -36,7 +36,7 @@ type outcome struct {
 
 // post sends a signed message to a callback URL. It returns an error if the message cannot be sent
 // to any endpoint.
-func (d *Deliverer) post(ctx context.Context, sub *subscription, id string, body []byte) (outcome, error) {
+func (d *deliverer) post(ctx context.Context, sub *subscription, id string, body []byte) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, sub.URL, bytes.NewReader(body))

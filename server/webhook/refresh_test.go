@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
 // A client refreshes its subscription during a delivery, shortly before the subscription would end. The worker knows the
@@ -23,7 +24,7 @@ func TestRefreshDuringDelivery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, f := &endpoint{}, &feed{}
-				var d *webhook.Deliverer
+				var d delivery.Deliverer
 				r := request("alice", callback)
 				var received atomic.Bool
 				e.handle = func(w http.ResponseWriter, _ posted) {

@@ -155,7 +155,7 @@ func status(code int) func(http.ResponseWriter, posted) {
 }
 
 // newMemory returns a store that the test closes.
-func newMemory(t testing.TB) *store.Memory {
+func newMemory(t testing.TB) store.Store {
 	t.Helper()
 	s, err := store.NewMemory(nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func newMemory(t testing.TB) *store.Memory {
 }
 
 // newDeliverer returns a deliverer that sends to an endpoint without a network.
-func newDeliverer(t testing.TB, e http.RoundTripper, opts webhook.Options) *webhook.Deliverer {
+func newDeliverer(t testing.TB, e http.RoundTripper, opts webhook.Options) delivery.Deliverer {
 	t.Helper()
 	if opts.Store != nil && opts.Keys == nil {
 		opts.Keys = keys
@@ -179,13 +179,13 @@ func newDeliverer(t testing.TB, e http.RoundTripper, opts webhook.Options) *webh
 		t.Fatal(err)
 	}
 	if e != nil {
-		d.SetTransport(e)
+		webhook.SetTransport(d, e)
 	}
 	return d
 }
 
 // run runs a deliverer until stop is called, or the test ends.
-func run(t testing.TB, d *webhook.Deliverer, source delivery.Source) (stop func()) {
+func run(t testing.TB, d delivery.Deliverer, source delivery.Source) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -208,7 +208,7 @@ func request(principal, url string) delivery.Request {
 	}
 }
 
-func subscribe(t testing.TB, d *webhook.Deliverer, r delivery.Request) delivery.Grant {
+func subscribe(t testing.TB, d delivery.Deliverer, r delivery.Request) delivery.Grant {
 	t.Helper()
 	grant, err := d.Subscribe(t.Context(), r)
 	if err != nil {
@@ -217,7 +217,7 @@ func subscribe(t testing.TB, d *webhook.Deliverer, r delivery.Request) delivery.
 	return grant
 }
 
-func wake(t testing.TB, d *webhook.Deliverer) {
+func wake(t testing.TB, d delivery.Deliverer) {
 	t.Helper()
 	if err := d.Wake(t.Context(), event, nil); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/webhook"
+	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -47,7 +48,7 @@ func addIncidents(s *server.Server) *server.Topic[incident] {
 }
 
 // newIncidents returns a server that delivers webhooks.
-func newIncidents(t testing.TB, hooks *webhook.Deliverer, opts server.Options) (*server.Server, *server.Topic[incident]) {
+func newIncidents(t testing.TB, hooks delivery.Deliverer, opts server.Options) (*server.Server, *server.Topic[incident]) {
 	opts.Webhooks, opts.Logger = hooks, slog.New(slog.DiscardHandler)
 	s := server.New(mcp.Implementation{Name: "incidents", Version: "1"}, &opts)
 	t.Cleanup(func() { s.Shutdown(context.Background()) })

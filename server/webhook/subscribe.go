@@ -32,7 +32,7 @@ const (
 // callback URL unless that was done for the principal before, which may take [Options].Timeout. The
 // error is a *RequestError, *LimitError or *EndpointError of package internal/webhook, that of
 // Start, or one of the store.
-func (d *Deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery.Grant, error) {
+func (d *deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery.Grant, error) {
 	if err := d.check(&r); err != nil {
 		return delivery.Grant{}, err
 	}
@@ -79,7 +79,7 @@ func (d *Deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery
 	return grant, err
 }
 
-func (d *Deliverer) check(r *delivery.Request) error {
+func (d *deliverer) check(r *delivery.Request) error {
 	if r.Principal == "" {
 		return &delivery.RequestError{Field: "principal", Problem: "is missing"}
 	}
@@ -99,7 +99,7 @@ func (d *Deliverer) check(r *delivery.Request) error {
 }
 
 // expiry returns when a subscription ends, zero for never.
-func (d *Deliverer) expiry(r *delivery.Request, now time.Time) time.Time {
+func (d *deliverer) expiry(r *delivery.Request, now time.Time) time.Time {
 	ttl := r.TTL
 	switch {
 	case r.Forever && d.options.Forever:
@@ -112,7 +112,7 @@ func (d *Deliverer) expiry(r *delivery.Request, now time.Time) time.Time {
 	return now.Add(min(max(ttl, d.options.MinTTL), d.options.MaxTTL))
 }
 
-func (d *Deliverer) checkLimits(principal string, now time.Time) error {
+func (d *deliverer) checkLimits(principal string, now time.Time) error {
 	all, own := d.index.count(principal, now)
 	if own >= d.options.MaxPerPrincipal {
 		return &delivery.LimitError{Limit: "subscriptions", Max: d.options.MaxPerPrincipal}
@@ -125,7 +125,7 @@ func (d *Deliverer) checkLimits(principal string, now time.Time) error {
 
 // refreshProgress ends a suspension. found is false if the progress does not exist or has ended, so the
 // subscription begins again.
-func (d *Deliverer) refreshProgress(ctx context.Context, sub *subscription, grant *delivery.Grant) (found bool, push string, err error) {
+func (d *deliverer) refreshProgress(ctx context.Context, sub *subscription, grant *delivery.Grant) (found bool, push string, err error) {
 	exists, err := d.records.changeProgress(ctx, sub.ID, sub.Expires, func(st *progress) error {
 		if found = !st.Ended; !found {
 			return state.ErrUnchanged
@@ -145,7 +145,7 @@ func (d *Deliverer) refreshProgress(ctx context.Context, sub *subscription, gran
 }
 
 // beginProgress writes the progress of a new subscription, in place of an earlier one.
-func (d *Deliverer) beginProgress(ctx context.Context, sub *subscription, start func(context.Context, string) (string, error)) (position, push string, err error) {
+func (d *deliverer) beginProgress(ctx context.Context, sub *subscription, start func(context.Context, string) (string, error)) (position, push string, err error) {
 	if position, err = start(ctx, sub.ID); err != nil {
 		return "", "", err
 	}
@@ -159,7 +159,7 @@ func (d *Deliverer) beginProgress(ctx context.Context, sub *subscription, start 
 }
 
 // putSubscription writes a subscription. If the secret changes, the earlier one is kept for a time.
-func (d *Deliverer) putSubscription(ctx context.Context, sub *subscription) error {
+func (d *deliverer) putSubscription(ctx context.Context, sub *subscription) error {
 	_, err := d.records.subscriptions.Put(ctx, subscriptionKey(sub.ID), func(rec *state.Record[subscription]) error {
 		earlier := rec.Value
 		sub.Previous, sub.PreviousUntil = earlier.Previous, earlier.PreviousUntil
@@ -174,7 +174,7 @@ func (d *Deliverer) putSubscription(ctx context.Context, sub *subscription) erro
 
 // Unsubscribe removes a subscription. The error is ErrNoSubscription of package internal/webhook if
 // there is none, or one of the store.
-func (d *Deliverer) Unsubscribe(ctx context.Context, key delivery.Key) error {
+func (d *deliverer) Unsubscribe(ctx context.Context, key delivery.Key) error {
 	id := key.ID()
 	sub, err := d.records.subscription(ctx, id)
 	if err != nil {
@@ -198,7 +198,7 @@ func (d *Deliverer) Unsubscribe(ctx context.Context, key delivery.Key) error {
 
 // Terminate ends a subscription and delivers a control body with the reason, a JSON-RPC error. The
 // error is ErrNoSubscription of package internal/webhook if there is none, or one of the store.
-func (d *Deliverer) Terminate(ctx context.Context, id string, reason json.RawMessage) error {
+func (d *deliverer) Terminate(ctx context.Context, id string, reason json.RawMessage) error {
 	sub, err := d.records.subscription(ctx, id)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (s *progress) end(reason json.RawMessage) error {
 type verification struct{}
 
 // verify verifies the callback URL of a subscription (SEP-3415, Endpoint verification).
-func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
+func (d *deliverer) verify(ctx context.Context, sub *subscription) error {
 	sum := sha256.Sum256(token.Binding("verified", sub.Principal, sub.URL))
 	key := verifiedPrefix + "/" + hex.EncodeToString(sum[:16])
 	now := time.Now()
@@ -276,7 +276,7 @@ func (d *Deliverer) verify(ctx context.Context, sub *subscription) error {
 }
 
 // challenge has an endpoint repeat a random text.
-func (d *Deliverer) challenge(ctx context.Context, sub *subscription) error {
+func (d *deliverer) challenge(ctx context.Context, sub *subscription) error {
 	now := time.Now()
 	// The principal first: what it may not verify does not count for the host.
 	if !d.principals.mayVerify(sub.Principal, now) {

@@ -338,7 +338,7 @@ func TestUnreachableEndpoints(t *testing.T) {
 			if refused, ok := errors.AsType[*delivery.EndpointError](err); !ok || refused.Reason != test.reason {
 				t.Errorf("Subscribe returns %v, want %q", err, test.reason)
 			}
-			d.Close()
+			webhook.Close(d)
 		})
 	}
 	if followed.Load() {

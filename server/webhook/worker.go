@@ -48,7 +48,7 @@ var (
 
 // A run delivers to one subscription.
 type run struct {
-	d        *Deliverer
+	d        *deliverer
 	job      *store.Job
 	sub      *subscription
 	id       string
@@ -58,7 +58,7 @@ type run struct {
 }
 
 // work runs a job. What it has begun to send it finishes when ctx ends.
-func (d *Deliverer) work(stop context.Context, job *store.Job) {
+func (d *deliverer) work(stop context.Context, job *store.Job) {
 	ctx := context.WithoutCancel(stop)
 	var data jobData
 	if err := json.Unmarshal(job.Data, &data); err != nil {
@@ -98,7 +98,7 @@ func (d *Deliverer) work(stop context.Context, job *store.Job) {
 
 // acquire waits until ctx ends for a slot of the principal of a subscription and one of its host. If
 // ok, the caller must call release.
-func (d *Deliverer) acquire(ctx context.Context, sub *subscription) (release func(), ok bool) {
+func (d *deliverer) acquire(ctx context.Context, sub *subscription) (release func(), ok bool) {
 	leavePrincipal, ok := d.principals.acquire(ctx, sub.Principal)
 	if !ok {
 		return nil, false
@@ -113,14 +113,14 @@ func (d *Deliverer) acquire(ctx context.Context, sub *subscription) (release fun
 }
 
 // fail reports that a job was left as it is. The store delivers it again after its lease.
-func (d *Deliverer) fail(stop context.Context, id string, err error) {
+func (d *deliverer) fail(stop context.Context, id string, err error) {
 	if stop.Err() == nil {
 		d.options.Logger.Error("a delivery is interrupted, and continues later", "subscription", id, "error", err)
 	}
 }
 
 // runTime is how long a worker may need from one change of the progress to the next.
-func (d *Deliverer) runTime() time.Duration { return runTimeouts * d.options.Timeout }
+func (d *deliverer) runTime() time.Duration { return runTimeouts * d.options.Timeout }
 
 // Reasons for which a run does not become the worker of its subscription.
 var (
@@ -426,7 +426,7 @@ func (r *run) renew(ctx context.Context, now time.Time) error {
 }
 
 // judge records an outcome. If delay is not 0, the message is sent again after it.
-func (d *Deliverer) judge(st *progress, sent *outcome, now time.Time) (abandoned, suspended bool, delay time.Duration) {
+func (d *deliverer) judge(st *progress, sent *outcome, now time.Time) (abandoned, suspended bool, delay time.Duration) {
 	switch {
 	case sent.accepted:
 		st.LastDelivery, st.LastError, st.FailedSince, st.Failures = now, "", time.Time{}, 0

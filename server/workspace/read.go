@@ -36,7 +36,7 @@ func (w *Workspace) Open(path string) (*os.File, error) {
 		return nil, w.wrap(path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &Error{path, ErrNotRegular}
+		return nil, &Error{path, errNotRegular}
 	}
 	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func (w *Workspace) Open(path string) (*os.File, error) {
 	}
 	info, err = f.Stat() // because the file may have been replaced
 	if err == nil && !info.Mode().IsRegular() {
-		err = ErrNotRegular
+		err = errNotRegular
 	}
 	if err != nil {
 		f.Close()
@@ -84,7 +84,7 @@ func (w *Workspace) ReadDir(path string) ([]fs.DirEntry, error) {
 	}
 	info, err := w.root.Stat(name)
 	if err == nil && !info.IsDir() {
-		err = ErrNotDirectory
+		err = errNotDirectory
 	}
 	if err != nil {
 		return nil, w.wrap(path, err)
@@ -161,9 +161,9 @@ type Line struct {
 // sniffLen is how many bytes decide whether a file is a text.
 const sniffLen = 4096
 
-// IsText reports whether a file that begins with head is a text: UTF-8 without NUL and with
+// isText reports whether a file that begins with head is a text: UTF-8 without NUL and with
 // few control characters. The last character of head may be incomplete.
-func IsText(head []byte) bool {
+func isText(head []byte) bool {
 	control := 0
 	for _, c := range head {
 		switch {
@@ -189,7 +189,7 @@ func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (l
 	}
 	defer f.Close()
 	reader := bufio.NewReader(f)
-	if head, _ := reader.Peek(sniffLen); !IsText(head) {
+	if head, _ := reader.Peek(sniffLen); !isText(head) {
 		return nil, false, &Error{path, ErrBinary}
 	}
 	scanned, read := 0, 0

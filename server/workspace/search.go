@@ -80,7 +80,7 @@ func (w *Workspace) grepFile(ctx context.Context, name string, expression *regex
 	}
 	defer f.Close()
 	reader := bufio.NewReader(io.LimitReader(f, defaultMaxSize))
-	if head, _ := reader.Peek(sniffLen); !IsText(head) {
+	if head, _ := reader.Peek(sniffLen); !isText(head) {
 		return true, nil
 	}
 	whole = true
@@ -134,7 +134,7 @@ func (w *Workspace) search(ctx context.Context, dir, pattern string, visit func(
 
 func checkPattern(pattern string) error {
 	if len(pattern) > maxPath || !utf8.ValidString(pattern) || strings.Count(pattern, "{") > maxBraces || !doublestar.ValidatePattern(pattern) {
-		return &Error{pattern, ErrPattern}
+		return &Error{pattern, errPattern}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (t *tools) ReadFile(ctx context.Context, in readFileIn) (mcp.ContentList, e
 	if err != nil {
 		return nil, err
 	}
-	if kind := http.DetectContentType(head); !IsText(head) && slices.Contains(imageTypes, kind) {
+	if kind := http.DetectContentType(head); !isText(head) && slices.Contains(imageTypes, kind) {
 		data, err := t.workspace.ReadFile(in.Path, maxImage)
 		return mcp.ContentList{mcp.Image(data, kind)}, err
 	}

@@ -124,7 +124,7 @@ func (w *Workspace) writableName(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case name == ".":
-		return "", &Error{path, ErrRoot}
+		return "", &Error{path, errRoot}
 	case w.inProtected(name):
 		return "", &Error{path, ErrProtected}
 	}
@@ -144,22 +144,22 @@ func (w *Workspace) isProtected(element string) bool {
 var (
 	// ErrOutside: the path leads outside of the workspace.
 	ErrOutside = errors.New("is outside of the workspace")
-	// ErrNotRegular: the path is a directory, pipe, socket or device.
-	ErrNotRegular = errors.New("is not a regular file")
-	// ErrLink: the path to be changed is a symbolic link, or leads through one.
-	ErrLink = errors.New("is a symbolic link: use the path of its target")
+	// errNotRegular: the path is a directory, pipe, socket or device.
+	errNotRegular = errors.New("is not a regular file")
+	// errLink: the path to be changed is a symbolic link, or leads through one.
+	errLink = errors.New("is a symbolic link: use the path of its target")
 	// ErrProtected: the path is one of [Options].Protected.
 	ErrProtected = errors.New("is protected: file tools cannot change it")
 	// ErrTooLarge: the file is larger than the limit.
 	ErrTooLarge = errors.New("is too large")
 	// ErrBinary: the file is not a text.
 	ErrBinary = errors.New("is a binary file")
-	// ErrNotDirectory: the path is not a directory.
-	ErrNotDirectory = errors.New("is not a directory")
-	// ErrPattern: doublestar.Match does not accept the pattern, or it has more than four braces.
-	ErrPattern = errors.New("is not a pattern such as *.go, src/**/*.ts or *.{js,ts}")
-	// ErrRoot: the workspace itself cannot be removed or replaced.
-	ErrRoot = errors.New("is the workspace itself")
+	// errNotDirectory: the path is not a directory.
+	errNotDirectory = errors.New("is not a directory")
+	// errPattern: doublestar.Match does not accept the pattern, or it has more than four braces.
+	errPattern = errors.New("is not a pattern such as *.go, src/**/*.ts or *.{js,ts}")
+	// errRoot: the workspace itself cannot be removed or replaced.
+	errRoot = errors.New("is the workspace itself")
 )
 
 // An Error is a failed operation on a path.

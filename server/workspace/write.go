@@ -60,9 +60,9 @@ func (w *Workspace) write(given string, data []byte, mayCreate bool) (created bo
 	case err != nil:
 		return false, w.wrap(given, err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return false, &Error{given, ErrLink}
+		return false, &Error{given, errLink}
 	case !info.Mode().IsRegular():
-		return false, &Error{given, ErrNotRegular}
+		return false, &Error{given, errNotRegular}
 	case info.Mode().Perm()&0o222 == 0:
 		return false, &Error{given, fs.ErrPermission}
 	}
@@ -99,9 +99,9 @@ func openElement(dir *os.Root, given, element string, mayCreate bool) (*os.Root,
 	case err != nil:
 		return nil, err
 	case before.Mode()&fs.ModeSymlink != 0:
-		return nil, &Error{given, ErrLink}
+		return nil, &Error{given, errLink}
 	case !before.IsDir():
-		return nil, &Error{given, ErrNotDirectory}
+		return nil, &Error{given, errNotDirectory}
 	}
 	next, err := dir.OpenRoot(element + "/.") // the dot makes opening a pipe fail instead of block
 	if err != nil {
@@ -109,7 +109,7 @@ func openElement(dir *os.Root, given, element string, mayCreate bool) (*os.Root,
 	}
 	info, err := next.Stat(".")
 	if err == nil && !os.SameFile(info, before) {
-		err = &Error{given, ErrLink} // a link has replaced the directory
+		err = &Error{given, errLink} // a link has replaced the directory
 	}
 	if err != nil {
 		next.Close()

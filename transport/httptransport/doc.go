@@ -1,5 +1,5 @@
-// Package httptransport defines what the clients of packages streamable, sse and ws have in
-// common: how a client is authorized, and what HTTP says about a message that failed.
+// Package httptransport defines what packages streamable, sse and ws have in common: the handler of a
+// server, how a client is authorized, and what HTTP says about a message that failed.
 //
 // A program finds the status of a refused call with errors.AsType:
 //
@@ -12,6 +12,8 @@
 //
 // An [Authorizer] adds credentials to requests and reacts to challenges. An *oauth.Client is an Authorizer. The
 // DialOptions of each transport have a field for it.
+//
+// An [Endpoint] is the handler of a server, over each of the transports.
 //
 // A [StatusError] is an HTTP response without a JSON-RPC message. A [RedirectError] is a
 // redirect that is not followed.

@@ -3,6 +3,7 @@ package httptransport
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -23,6 +24,13 @@ type Authorizer interface {
 	// towards the timeout of the call. Its error replaces the response. It must not read the
 	// body of the response.
 	Challenged(ctx context.Context, server *url.URL, req *http.Request, res *http.Response) (again bool, err error)
+}
+
+// An Endpoint serves MCP over HTTP. The functions streamable.Handler, sse.Handler and ws.Handler return one. Its methods
+// may be called concurrently. The documentation of these functions says what Close does.
+type Endpoint interface {
+	http.Handler
+	io.Closer
 }
 
 // StatusError is an HTTP response whose status refuses a request. It is

@@ -42,17 +42,16 @@ func HashAPIKey(key Secret) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// An APIKeyVerifier verifies tokens that are API keys. Use [NewAPIKeyVerifier]. It is immutable
-// and safe for concurrent use.
-type APIKeyVerifier struct {
+// An apiKeyVerifier verifies tokens that are API keys. It is immutable.
+type apiKeyVerifier struct {
 	issuer string
 	keys   *map[[sha256.Size]byte]*APIKey // a pointer, so that fmt does not print it as part of another struct
 }
 
-var _ Verifier = (*APIKeyVerifier)(nil)
+var _ Verifier = (*apiKeyVerifier)(nil)
 
 // NewAPIKeyVerifier returns a verifier for keys that the operator of a server has given to its
-// callers. issuer is a URL that names the operator, such as the origin of the server. It is the
+// callers. It is safe for concurrent use. issuer is a URL that names the operator, such as the origin of the server. It is the
 // [Grant].Issuer of all keys, and so the beginning of the principals.
 //
 // A client sends its key like a token: "Authorization: Bearer " and the key. Keys have no
@@ -61,15 +60,15 @@ var _ Verifier = (*APIKeyVerifier)(nil)
 // NewAPIKeyVerifier returns an error if issuer is not a URL as in
 // [ProtectOptions].AuthorizationServers, for a hash that is not one of [HashAPIKey] or is given
 // twice, for a key without a subject, for a malformed scope, and for more than 100,000.
-func NewAPIKeyVerifier(issuer string, keys []APIKey) (*APIKeyVerifier, error) {
-	v := &APIKeyVerifier{issuer: issuer}
+func NewAPIKeyVerifier(issuer string, keys []APIKey) (Verifier, error) {
+	v := &apiKeyVerifier{issuer: issuer}
 	if err := v.add(keys); err != nil {
 		return nil, fmt.Errorf("oauth.NewAPIKeyVerifier: %w", err)
 	}
 	return v, nil
 }
 
-func (v *APIKeyVerifier) add(keys []APIKey) error {
+func (v *apiKeyVerifier) add(keys []APIKey) error {
 	if err := syntax.CheckIdentifier("issuer", v.issuer); err != nil {
 		return err
 	}
@@ -107,7 +106,7 @@ var (
 //
 // Only hashes are compared. The time of the comparison reveals nothing about a key, because a
 // caller cannot choose the hash of what it sends.
-func (v *APIKeyVerifier) Verify(_ context.Context, token Secret, _ string) (*Grant, error) {
+func (v *apiKeyVerifier) Verify(_ context.Context, token Secret, _ string) (*Grant, error) {
 	if len(token) < minAPIKey || len(token) > maxBearerToken {
 		return nil, errNotAPIKey
 	}
@@ -122,6 +121,6 @@ func (v *APIKeyVerifier) Verify(_ context.Context, token Secret, _ string) (*Gra
 }
 
 // Format prints a constant, so that no hash is printed.
-func (v *APIKeyVerifier) Format(to fmt.State, _ rune) {
+func (v *apiKeyVerifier) Format(to fmt.State, _ rune) {
 	_, _ = io.WriteString(to, "oauth.APIKeyVerifier")
 }

@@ -15,7 +15,7 @@ const (
 	graceKey = "key-of-grace-0123456789"
 )
 
-func apiKeys(t testing.TB, keys ...oauth.APIKey) *oauth.APIKeyVerifier {
+func apiKeys(t testing.TB, keys ...oauth.APIKey) oauth.Verifier {
 	t.Helper()
 	v, err := oauth.NewAPIKeyVerifier("https://mcp.example.com", keys)
 	if err != nil {

@@ -298,7 +298,7 @@ type ClientOptions struct {
 	// DPoP binds tokens to a key of this client (RFC 9449) and refuses tokens that are not
 	// bound. If a server demands bound tokens, the client binds them without this option.
 	DPoP bool
-	// Store keeps tokens and registrations. Default a new [MemoryStore].
+	// Store keeps tokens and registrations. Default a store in memory.
 	Store TokenStore
 	// AllowLoopback allows servers on this machine, also over http. It is for development.
 	AllowLoopback bool

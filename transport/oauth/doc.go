@@ -35,7 +35,7 @@
 //	})
 //
 // A [Verifier] verifies each token: by its signature ([JWTVerifier]), by a query to the
-// issuer ([Introspection]), as an API key ([APIKeyVerifier]), or with your own code. [Issuers]
+// issuer ([NewIntrospection]), as an API key ([NewAPIKeyVerifier]), or with your own code. [Issuers]
 // combines the verifiers of several issuers. Its result is a [Grant]. Sessions, the state of
 // calls and policies are bound to [Grant.Principal]. Calls can need more scopes than other
 // requests: the challenge names them, and the client obtains them.
@@ -48,7 +48,7 @@
 //
 //  1. A token is sent only to the origin of the server for which it was issued, and a
 //     refresh token or registration only to its authorization server.
-//  2. A token is refreshed before it expires. Processes that share a [FileStore] refresh it
+//  2. A token is refreshed before it expires. Processes that share a [NewFileStore] refresh it
 //     once: one sends the refresh token, and the others use its result.
 //  3. When a server demands more scopes, they are requested together with the earlier ones,
 //     at most twice for the same challenge.

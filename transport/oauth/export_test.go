@@ -18,7 +18,7 @@ func Waiting(c *Client, server string) int {
 }
 
 // Querying returns how many callers wait for introspection responses.
-func Querying(v *Introspection) int { return v.queries.waiters("") }
+func Querying(v Verifier) int { return v.(*introspection).queries.waiters("") }
 
 func (s *sharedCalls[V]) waiters(prefix string) int {
 	s.mu.Lock()

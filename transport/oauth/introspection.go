@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
-// IntrospectionOptions configure an [Introspection].
+// IntrospectionOptions configure [NewIntrospection].
 type IntrospectionOptions struct {
 	// Issuer is the authorization server. Responses that name another issuer are refused.
 	// Required.
@@ -63,12 +63,8 @@ const (
 	maxIntrospection = 64 << 10
 )
 
-// An Introspection verifies tokens by querying the authorization server (RFC 7662). Use
-// [NewIntrospection]. Its methods may be called concurrently.
-//
-// Responses are cached for a short time. Concurrent requests with the same token share a
-// query. At most 64 queries run at a time; others wait up to two seconds, and fail then.
-type Introspection struct {
+// An introspection verifies tokens by querying the authorization server (RFC 7662).
+type introspection struct {
 	options *IntrospectionOptions // a pointer, so that fmt does not print it as part of another struct
 	http    *http.Client
 	running *semaphore.Weighted
@@ -89,10 +85,14 @@ type verification struct {
 	until time.Time
 }
 
-var _ Verifier = (*Introspection)(nil)
+var _ Verifier = (*introspection)(nil)
 
-// NewIntrospection returns a verifier. It returns an error if the options are invalid.
-func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
+// NewIntrospection returns a verifier that queries the authorization server (RFC 7662). It may be used concurrently.
+// NewIntrospection returns an error if the options are invalid.
+//
+// Responses are cached for a short time. Concurrent requests with the same token share a
+// query. At most 64 queries run at a time; others wait up to two seconds, and fail then.
+func NewIntrospection(opts *IntrospectionOptions) (Verifier, error) {
 	o := *cmp.Or(opts, &IntrospectionOptions{})
 	o.CacheTime = cmp.Or(o.CacheTime, defaultCacheTime)
 	o.Skew = cmp.Or(o.Skew, defaultSkew)
@@ -111,7 +111,7 @@ func NewIntrospection(opts *IntrospectionOptions) (*Introspection, error) {
 		return nil, fmt.Errorf("oauth.NewIntrospection: %w", err)
 	}
 	client := withoutRedirects(guard.Client(), "the introspection endpoint redirects there, and tokens are not sent to other URLs")
-	return &Introspection{
+	return &introspection{
 		options: &o, http: client, running: semaphore.NewWeighted(maxQueries),
 		valid: newLRU[tokenKey, verification](maxCached), invalid: newLRU[tokenKey, verification](maxInvalid),
 	}, nil
@@ -136,7 +136,7 @@ func (o *IntrospectionOptions) check() error {
 }
 
 // Format prints a constant, so that neither credentials nor grants are printed.
-func (v *Introspection) Format(to fmt.State, _ rune) {
+func (v *introspection) Format(to fmt.State, _ rune) {
 	_, _ = io.WriteString(to, "oauth.Introspection")
 }
 
@@ -144,7 +144,7 @@ var errTooManyQueries = errors.New("introspection: too many concurrent queries")
 
 // Verify verifies a token. The error is an [*InvalidTokenError], or says why the query
 // failed.
-func (v *Introspection) Verify(ctx context.Context, token Secret, audience string) (*Grant, error) {
+func (v *introspection) Verify(ctx context.Context, token Secret, audience string) (*Grant, error) {
 	if len(token) > maxBearerToken {
 		return nil, &InvalidTokenError{Reason: "it is too long"}
 	}
@@ -166,7 +166,7 @@ func (v *Introspection) Verify(ctx context.Context, token Secret, audience strin
 }
 
 // lookUp returns a cached result that is still valid.
-func (v *Introspection) lookUp(key tokenKey, now time.Time) (verification, bool) {
+func (v *introspection) lookUp(key tokenKey, now time.Time) (verification, bool) {
 	for _, cache := range []*lru.Cache[tokenKey, verification]{v.valid, v.invalid} {
 		if cached, ok := cache.Get(key); ok && now.Before(cached.until) {
 			return cached, true
@@ -176,7 +176,7 @@ func (v *Introspection) lookUp(key tokenKey, now time.Time) (verification, bool)
 }
 
 // cache caches a result, at most until the token expires. It does not cache failures.
-func (v *Introspection) cache(key tokenKey, g *Grant, err error, now time.Time) {
+func (v *introspection) cache(key tokenKey, g *Grant, err error, now time.Time) {
 	life := v.options.CacheTime
 	if life < 0 {
 		return
@@ -194,7 +194,7 @@ func (v *Introspection) cache(key tokenKey, g *Grant, err error, now time.Time) 
 	v.valid.Add(key, verification{g, nil, until})
 }
 
-func (v *Introspection) query(ctx context.Context, token Secret, audience string) (*Grant, error) {
+func (v *introspection) query(ctx context.Context, token Secret, audience string) (*Grant, error) {
 	req, err := v.request(ctx, token)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (v *Introspection) query(ctx context.Context, token Secret, audience string
 }
 
 // request returns the query. RFC 7662, section 2.1.
-func (v *Introspection) request(ctx context.Context, token Secret) (*http.Request, error) {
+func (v *introspection) request(ctx context.Context, token Secret) (*http.Request, error) {
 	o := v.options
 	params := url.Values{"token": {string(token)}, "token_type_hint": {"access_token"}}
 	return o.Client.request(ctx, o.Endpoint, params, o.Client.Method, &serverMetadata{issuer: o.Issuer}, time.Now())
@@ -219,7 +219,7 @@ func (v *Introspection) request(ctx context.Context, token Secret) (*http.Reques
 var errIntrospection = errors.New("introspection: the response does not follow RFC 7662, section 2.2")
 
 // parse parses a response.
-func (v *Introspection) parse(body []byte, audience string) (*Grant, error) {
+func (v *introspection) parse(body []byte, audience string) (*Grant, error) {
 	members, err := jsonscan.ReadObject(body)
 	if err != nil {
 		return nil, errIntrospection

@@ -7,13 +7,14 @@ import (
 
 // Results are cached until they expire. Invalid tokens evict no valid ones.
 func TestIntrospectionCache(t *testing.T) {
-	v, err := NewIntrospection(&IntrospectionOptions{
+	verifier, err := NewIntrospection(&IntrospectionOptions{
 		Issuer: "https://login.example.com", Endpoint: "https://login.example.com/introspect", CacheTime: time.Minute,
 		Client: Registration{ClientID: "s", Secret: "x"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	v := verifier.(*introspection)
 	now := time.Now()
 	key := func(i int) tokenKey { return tokenKey{byte(i), byte(i >> 8), byte(i >> 16)} }
 	wantCached := func(i int, after time.Duration, want bool) {

@@ -54,7 +54,7 @@ func (a *introspectionServer) say(claims claimSet) {
 	a.says = string(text)
 }
 
-func introspection(t *testing.T, endpoint http.Handler, change func(*oauth.IntrospectionOptions)) *oauth.Introspection {
+func introspection(t *testing.T, endpoint http.Handler, change func(*oauth.IntrospectionOptions)) oauth.Verifier {
 	t.Helper()
 	opts := &oauth.IntrospectionOptions{
 		Issuer: testIssuer, Endpoint: serve(t, endpoint).URL + "/introspect", AllowLoopback: true,

@@ -88,7 +88,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		clean(value, "%s", "%q", "%x", "%X", "%d")
 	}
 	for _, value := range []any{
-		&secret, options, &options, options.Flow, protect, &protect, oauth.IntrospectionOptions{Client: registration}, struct{ m *oauth.MemoryStore }{memory},
+		&secret, options, &options, options.Flow, protect, &protect, oauth.IntrospectionOptions{Client: registration}, struct{ m oauth.TokenStore }{memory},
 	} {
 		clean(value)
 	}

@@ -22,7 +22,7 @@ import (
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
 // newSharedStore returns a store that the end of the test closes.
-func newSharedStore(t testing.TB) *shared.Memory {
+func newSharedStore(t testing.TB) shared.Store {
 	t.Helper()
 	memory, err := shared.NewMemory(nil)
 	if err != nil {

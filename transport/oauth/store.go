@@ -33,7 +33,7 @@ type TokenStore interface {
 
 // A LockingStore is a [TokenStore] that several processes can use at the same time. A client
 // refreshes a token of such a store in only one process at a time; the others then use its
-// result. [FileStore] is one.
+// result. [NewFileStore] returns one.
 type LockingStore interface {
 	TokenStore
 	// Lock waits until no other process holds the lock of a key, and takes the lock. unlock
@@ -43,25 +43,24 @@ type LockingStore interface {
 	Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
-// A MemoryStore is a [TokenStore] in memory. Its methods may be called concurrently. Use
-// [NewMemoryStore].
-type MemoryStore struct {
+// A memoryStore is a [TokenStore] in memory.
+type memoryStore struct {
 	mu     sync.Mutex
 	values *map[string]Secret // a pointer, so that fmt does not print it as part of another struct
 }
 
-// NewMemoryStore returns an empty store.
-func NewMemoryStore() *MemoryStore { return &MemoryStore{values: &map[string]Secret{}} }
+// NewMemoryStore returns an empty store in memory. It may be used concurrently.
+func NewMemoryStore() TokenStore { return &memoryStore{values: &map[string]Secret{}} }
 
 // Load returns the value of a key.
-func (s *MemoryStore) Load(_ context.Context, key string) (Secret, error) {
+func (s *memoryStore) Load(_ context.Context, key string) (Secret, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return (*s.values)[key], nil
 }
 
 // Save sets the value of a key. The empty value deletes it.
-func (s *MemoryStore) Save(_ context.Context, key string, value Secret) error {
+func (s *memoryStore) Save(_ context.Context, key string, value Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if value == "" {
@@ -73,10 +72,34 @@ func (s *MemoryStore) Save(_ context.Context, key string, value Secret) error {
 }
 
 // Format prints a constant, so that no secret is printed.
-func (s *MemoryStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.MemoryStore") }
+func (s *memoryStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.MemoryStore") }
 
-// A FileStore is a [TokenStore] in one encrypted file. Use [NewFileStore]. Its methods may
-// be called concurrently.
+// A fileStore is a [LockingStore] in one encrypted file.
+type fileStore struct {
+	path string
+	key  *[]byte // a pointer, so that fmt does not print it as part of another struct
+	mu   sync.Mutex
+}
+
+var _ LockingStore = (*fileStore)(nil)
+
+// storeTimeout bounds the wait for another process that writes the file.
+const storeTimeout = 10 * time.Second
+
+const (
+	// minFileKey is the minimum length of the key of [NewFileStore], in bytes.
+	minFileKey = 32
+	// maxFile is the maximum length of the file, in bytes.
+	maxFile  = 16 << 20
+	saltSize = 32
+	// fileHeader is the beginning of the file. It names the format.
+	fileHeader = "dovetail tokens 1\n"
+)
+
+// NewFileStore returns a store in one encrypted file, at a path. The file need not exist; its folder
+// must. The key needs at least 32 bytes from a cryptographic random source. A
+// password is not a key. The store may be used concurrently. NewFileStore returns an error if the key is too short, and a
+// [*StoreError] if it does not decrypt the file.
 //
 // The file is encrypted with AES-256-GCM. Each write uses a new key, derived by
 // HKDF-SHA-256 (RFC 5869) from the caller's key and a random salt. The file cannot be read
@@ -88,37 +111,12 @@ func (s *MemoryStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "
 // Lock files are empty and remain. The locks are advisory, and some network file systems do not
 // support them. Then one of two changes at the same moment may be lost, or a token may be
 // refreshed twice, and a person has to log in again.
-type FileStore struct {
-	path string
-	key  *[]byte // a pointer, so that fmt does not print it as part of another struct
-	mu   sync.Mutex
-}
-
-var _ LockingStore = (*FileStore)(nil)
-
-// storeTimeout bounds the wait for another process that writes the file.
-const storeTimeout = 10 * time.Second
-
-const (
-	// minFileKey is the minimum length of the key of a [FileStore], in bytes.
-	minFileKey = 32
-	// maxFile is the maximum length of the file, in bytes.
-	maxFile  = 16 << 20
-	saltSize = 32
-	// fileHeader is the beginning of the file. It names the format.
-	fileHeader = "dovetail tokens 1\n"
-)
-
-// NewFileStore returns a store in the file at a path. The file need not exist; its folder
-// must. The key needs at least 32 bytes from a cryptographic random source. A
-// password is not a key. NewFileStore returns an error if the key is too short, and a
-// [*StoreError] if it does not decrypt the file.
-func NewFileStore(path string, key []byte) (*FileStore, error) {
+func NewFileStore(path string, key []byte) (LockingStore, error) {
 	if len(key) < minFileKey {
 		return nil, fmt.Errorf("oauth: the key of a FileStore has %d bytes, expected at least %d", len(key), minFileKey)
 	}
 	key = bytes.Clone(key)
-	s := &FileStore{path: path, key: &key}
+	s := &fileStore{path: path, key: &key}
 	if _, err := s.read(); err != nil {
 		return nil, &StoreError{"open", err}
 	}
@@ -126,7 +124,7 @@ func NewFileStore(path string, key []byte) (*FileStore, error) {
 }
 
 // Load returns the value of a key.
-func (s *FileStore) Load(_ context.Context, key string) (Secret, error) {
+func (s *fileStore) Load(_ context.Context, key string) (Secret, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	values, err := s.read()
@@ -136,7 +134,7 @@ func (s *FileStore) Load(_ context.Context, key string) (Secret, error) {
 // Save sets the value of a key. The empty value deletes it. When Save returns, the value is
 // on the disk, if the operating system can sync folders. Save waits up to ten seconds for
 // another process that writes the file.
-func (s *FileStore) Save(ctx context.Context, key string, value Secret) error {
+func (s *fileStore) Save(ctx context.Context, key string, value Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, storeTimeout, errStoreLocked)
@@ -164,7 +162,7 @@ var errStoreLocked = errors.New("another process has not finished writing the fi
 
 // Lock waits for the exclusive right of this process to replace the value of a key. Its lock
 // file has the name of the file, 16 digits of a hash of the key, and ".lock".
-func (s *FileStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
+func (s *fileStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	hash := sha256.Sum256([]byte(key))
 	lock, err := sharedfile.OpenLocked(ctx, s.path+"."+hex.EncodeToString(hash[:8])+lockSuffix)
 	if err != nil {
@@ -174,7 +172,7 @@ func (s *FileStore) Lock(ctx context.Context, key string) (unlock func(), err er
 }
 
 // read returns the content of the file. A missing file is empty.
-func (s *FileStore) read() (map[string]string, error) {
+func (s *fileStore) read() (map[string]string, error) {
 	values := make(map[string]string)
 	file, err := os.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +198,7 @@ func (s *FileStore) read() (map[string]string, error) {
 
 var errFile = errors.New("the file was not written by a FileStore, was changed, or was written with another key")
 
-func (s *FileStore) open(sealed []byte) ([]byte, error) {
+func (s *fileStore) open(sealed []byte) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(sealed, []byte(fileHeader))
 	if !ok || len(rest) < saltSize || len(sealed) > maxFile {
 		return nil, errFile
@@ -216,7 +214,7 @@ func (s *FileStore) open(sealed []byte) ([]byte, error) {
 	return text, nil
 }
 
-func (s *FileStore) aead(salt []byte) (cipher.AEAD, error) {
+func (s *fileStore) aead(salt []byte) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, *s.key, salt, fileHeader, 32)
 	if err != nil {
 		return nil, err
@@ -229,7 +227,7 @@ func (s *FileStore) aead(salt []byte) (cipher.AEAD, error) {
 }
 
 // write replaces the file.
-func (s *FileStore) write(values map[string]string) (err error) {
+func (s *fileStore) write(values map[string]string) (err error) {
 	text, err := json.Marshal(values)
 	if err != nil {
 		return err
@@ -248,4 +246,4 @@ func (s *FileStore) write(values map[string]string) (err error) {
 }
 
 // Format prints a constant, so that no secret is printed.
-func (s *FileStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.FileStore") }
+func (s *fileStore) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "oauth.FileStore") }

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
 
-func newFileStore(t testing.TB, path string, key byte) *oauth.FileStore {
+func newFileStore(t testing.TB, path string, key byte) oauth.LockingStore {
 	t.Helper()
 	s, err := oauth.NewFileStore(path, bytes.Repeat([]byte{key}, 32))
 	if err != nil {

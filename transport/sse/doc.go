@@ -15,12 +15,12 @@
 // server. The stream is the session: when it ends, the session and its calls end too, and
 // they cannot be resumed.
 //
-// [Handler] returns the server's end, an [*Endpoint]. [Dial] returns the client's end, a
+// [Handler] returns the server's end, an [*handler]. [Dial] returns the client's end, a
 // [transport.Dialer].
 //
 // # Guarantees
 //
-//  1. An Endpoint and a dialer may be used concurrently.
+//  1. An endpoint and a dialer may be used concurrently.
 //  2. Messages arrive in the order in which they were written.
 //  3. Messages, sessions and waiting memory are bounded by [Options] and [DialOptions].
 //  4. A session can be used only by the principal that opened it.

@@ -11,12 +11,12 @@ import (
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
-// Endpoint is an http.Handler for event streams (GET) and for the messages that clients post (POST). Mount it at the
-// path of the stream, and at [Options.Messages] if that path differs. It may be used concurrently.
-type Endpoint struct {
+// A handler is the endpoint of a server.
+type handler struct {
 	server     transport.Binder
 	opts       Options
 	guard      *httpguard.Guard
@@ -25,12 +25,18 @@ type Endpoint struct {
 	sessions   *sessions
 }
 
-// Handler returns an endpoint for a server. opts may be nil. Handler panics if the options
+// Handler returns an http.Handler for event streams (GET) and for the messages that clients post (POST). Mount it at the
+// path of the stream, and at [Options.Messages] if that path differs. opts may be nil. Handler panics if the options
 // contain a malformed host, origin or path.
 //
 // An http.Server around the endpoint needs a ReadHeaderTimeout and must not have a
 // ReadTimeout. Reverse proxies in front must not buffer the stream.
-func Handler(server transport.Binder, opts *Options) *Endpoint {
+//
+// Close ends every session and refuses new ones. It waits until they have ended, at most
+// [jsonrpc.Options.Grace] and a few seconds, and returns an error if streams are still open
+// then. It may be called more than once, for example by http.Server.RegisterOnShutdown, since
+// Shutdown itself waits for streams.
+func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 	o := opts.withDefaults()
 	guard, err := httpguard.NewGuard(o.Hosts, o.Origins)
 	if err != nil {
@@ -40,7 +46,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 		panic("sse: Options.Messages: expected a path, such as /messages")
 	}
 	q := quota.NewEndpoint(&o.Limits)
-	return &Endpoint{server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger), quota: q, sessions: newSessions(q.Sessions)}
+	return &handler{server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger), quota: q, sessions: newSessions(q.Sessions)}
 }
 
 // isPath reports whether text is a percent-encoded absolute path.
@@ -58,7 +64,7 @@ func isPath(text string) bool {
 // not allowed; 503 for one session too many and for a message that the session cannot take
 // in time; 415, 413 or 408 for a body that is not JSON, too long or too slow; 404 for a
 // message to a session that is unknown or belongs to another client.
-func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet, http.MethodPost) {
 		return
 	}
@@ -70,14 +76,11 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.post(w, r)
 }
 
-// Close ends every session and refuses new ones. It waits until they have ended, at most
-// [jsonrpc.Options.Grace] and a few seconds, and returns an error if streams are still open
-// then. It may be called more than once, for example by http.Server.RegisterOnShutdown, since
-// Shutdown itself waits for streams.
-func (e *Endpoint) Close() error { return e.sessions.close() }
+// Close implements [httptransport.Endpoint]; see [Handler].
+func (e *handler) Close() error { return e.sessions.close() }
 
 // open serves a session.
-func (e *Endpoint) open(w http.ResponseWriter, r *http.Request) {
+func (e *handler) open(w http.ResponseWriter, r *http.Request) {
 	session, err := e.sessions.begin(transport.Principal(r.Context()))
 	if err != nil {
 		httpguard.RefuseBusy(w, err.Error())
@@ -102,7 +105,7 @@ func (e *Endpoint) open(w http.ResponseWriter, r *http.Request) {
 
 // messagesURI returns the URI for messages to a session. It has no host, since only the
 // client knows under which name it reached this server.
-func (e *Endpoint) messagesURI(r *http.Request, id string) string {
+func (e *handler) messagesURI(r *http.Request, id string) string {
 	path := e.opts.Messages
 	if path == "" {
 		path = r.URL.EscapedPath()
@@ -115,7 +118,7 @@ func (e *Endpoint) messagesURI(r *http.Request, id string) string {
 }
 
 // post accepts one message.
-func (e *Endpoint) post(w http.ResponseWriter, r *http.Request) {
+func (e *handler) post(w http.ResponseWriter, r *http.Request) {
 	body, charge, ok := httpguard.ReadJSON(w, r, e.opts.Limits.MessageBytes, e.quota.Bytes)
 	if !ok {
 		return

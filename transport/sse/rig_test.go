@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/transporttest"
 )
@@ -24,7 +25,7 @@ import (
 const testTimeout = 20 * time.Second
 
 // serve serves a server over HTTP until the test ends.
-func serve(t testing.TB, server transport.Binder, opts *sse.Options) (url string, endpoint *sse.Endpoint) {
+func serve(t testing.TB, server transport.Binder, opts *sse.Options) (url string, endpoint httptransport.Endpoint) {
 	t.Helper()
 	endpoint = sse.Handler(server, opts)
 	s := httptest.NewServer(endpoint)

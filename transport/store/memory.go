@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// MemoryOptions configures a [Memory]. Zero values mean the defaults.
+// MemoryOptions configures [NewMemory]. Zero values mean the defaults.
 type MemoryOptions struct {
 	Limits Limits
 	// Bytes is the maximum memory in bytes for the values of [KV] and the jobs of [Queue],
@@ -23,7 +23,7 @@ type MemoryOptions struct {
 // defaultMemoryBytes is the default of [MemoryOptions].Bytes.
 const defaultMemoryBytes = 64 << 20
 
-// memoryTimeout is how long Request of a [Memory] waits for a reply.
+// memoryTimeout is how long Request of a memory waits for a reply.
 const memoryTimeout = 5 * time.Second
 
 // A Memory is a [Store] in the memory of one process. All parts of the process that use the same Memory share its
@@ -32,7 +32,7 @@ const memoryTimeout = 5 * time.Second
 //
 // Expired data is deleted when the store is used next. A watcher that is late by more than 10,000 deleted keys
 // gets an error.
-type Memory struct {
+type memory struct {
 	limits   Limits
 	maxBytes int64
 	start    time.Time     // times are durations since then
@@ -47,11 +47,11 @@ type Memory struct {
 	bus    map[string][]*subscription // by subject
 }
 
-var _ Store = (*Memory)(nil)
+var _ Store = (*memory)(nil)
 
 // NewMemory returns an empty store in memory. opts may be nil. It returns an error for an
 // option out of range. The caller must call Close.
-func NewMemory(opts *MemoryOptions) (*Memory, error) {
+func NewMemory(opts *MemoryOptions) (Store, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	limits, err := o.Limits.WithDefaults()
 	if err != nil {
@@ -60,7 +60,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	if set(&o.Bytes, defaultMemoryBytes); o.Bytes < 1 {
 		return nil, fmt.Errorf("store: MemoryOptions.Bytes is %d, expected at least 1", o.Bytes)
 	}
-	return &Memory{
+	return &memory{
 		limits:   limits,
 		maxBytes: o.Bytes,
 		start:    time.Now(),
@@ -75,7 +75,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 // Close ends all waits with [ErrClosed], and waits for the subscribers' calls of handle in
 // progress. Handle must not call it. Operations on a closed store return ErrClosed. Close returns
 // nil.
-func (m *Memory) Close() error {
+func (m *memory) Close() error {
 	m.mu.Lock()
 	if !m.isClosed() {
 		close(m.closed)
@@ -90,7 +90,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-func (m *Memory) isClosed() bool {
+func (m *memory) isClosed() bool {
 	select {
 	case <-m.closed:
 		return true
@@ -100,7 +100,7 @@ func (m *Memory) isClosed() bool {
 }
 
 // lock begins an operation on a name. If it returns no error, the caller must unlock m.mu.
-func (m *Memory) lock(ctx context.Context, name string) error {
+func (m *memory) lock(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (m *Memory) lock(ctx context.Context, name string) error {
 }
 
 // wait waits for an event or a time. A nil channel is not waited for.
-func (m *Memory) wait(ctx context.Context, event <-chan struct{}, at <-chan time.Time) error {
+func (m *memory) wait(ctx context.Context, event <-chan struct{}, at <-chan time.Time) error {
 	select {
 	case <-event:
 		return nil
@@ -129,7 +129,7 @@ func (m *Memory) wait(ctx context.Context, event <-chan struct{}, at <-chan time
 	}
 }
 
-func (m *Memory) now() time.Duration { return time.Since(m.start) }
+func (m *memory) now() time.Duration { return time.Since(m.start) }
 
 // longest limits durations before they are added to a time, which must not overflow.
 const longest = 100 * 365 * 24 * time.Hour
@@ -137,7 +137,7 @@ const longest = 100 * 365 * 24 * time.Hour
 func later(now, d time.Duration) time.Duration { return now + min(d, longest) }
 
 // reserve replaces memory of values, jobs and remembered ids.
-func (m *Memory) reserve(now time.Duration, size, replaced int64) error {
+func (m *memory) reserve(now time.Duration, size, replaced int64) error {
 	if size > m.maxBytes {
 		return ErrTooLarge
 	}
@@ -154,7 +154,7 @@ func (m *Memory) reserve(now time.Duration, size, replaced int64) error {
 }
 
 // sweep deletes up to limit values and up to limit ids that have expired.
-func (m *Memory) sweep(now time.Duration, limit int) {
+func (m *memory) sweep(now time.Duration, limit int) {
 	for range limit {
 		if len(m.kv.expiries) == 0 || !m.kv.expiries[0].expired(now) {
 			break

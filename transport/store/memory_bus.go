@@ -15,7 +15,7 @@ const (
 	maxWaitingBytes = 16 << 20
 )
 
-// A subscription is one Subscribe of a [Memory], whose lock guards queue and bytes.
+// A subscription is one Subscribe of a memory, whose lock guards queue and bytes.
 type subscription struct {
 	queue  []busMessage
 	bytes  int           // of the queue
@@ -32,13 +32,13 @@ type busMessage struct {
 }
 
 // Publish implements [Bus].
-func (m *Memory) Publish(ctx context.Context, subject string, data []byte) error {
+func (m *memory) Publish(ctx context.Context, subject string, data []byte) error {
 	_, err := m.send(ctx, subject, data, nil)
 	return err
 }
 
 // Request implements [Bus].
-func (m *Memory) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+func (m *memory) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	reply := make(chan []byte, 1)
 	subscribers, err := m.send(ctx, subject, data, reply)
 	if err != nil {
@@ -68,7 +68,7 @@ func (m *Memory) Request(ctx context.Context, subject string, data []byte) ([]by
 }
 
 // send adds a message to the queues of the subscribers, and returns them.
-func (m *Memory) send(ctx context.Context, subject string, data []byte, reply chan<- []byte) ([]*subscription, error) {
+func (m *memory) send(ctx context.Context, subject string, data []byte, reply chan<- []byte) ([]*subscription, error) {
 	if len(data) > maxWaitingBytes {
 		return nil, ErrTooLarge
 	}
@@ -104,7 +104,7 @@ func (s *subscription) add(message busMessage) {
 }
 
 // Subscribe implements [Bus].
-func (m *Memory) Subscribe(ctx context.Context, subject string, handle func(ctx context.Context, m Message)) (stop func(), err error) {
+func (m *memory) Subscribe(ctx context.Context, subject string, handle func(ctx context.Context, m Message)) (stop func(), err error) {
 	if err := m.lock(ctx, subject); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (m *Memory) Subscribe(ctx context.Context, subject string, handle func(ctx 
 	}, nil
 }
 
-func (m *Memory) unsubscribe(s *subscription, subject string) {
+func (m *memory) unsubscribe(s *subscription, subject string) {
 	s.cancel()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Memory) unsubscribe(s *subscription, subject string) {
 }
 
 // take returns the next message for a subscriber, if there is one.
-func (m *Memory) take(s *subscription) (Message, bool) {
+func (m *memory) take(s *subscription) (Message, bool) {
 	m.mu.Lock()
 	if len(s.queue) == 0 {
 		m.mu.Unlock()

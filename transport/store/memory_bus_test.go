@@ -71,12 +71,12 @@ func TestMemorySlowSubscriber(t *testing.T) {
 // A request without a reply fails after some time, and when there can be no reply.
 func TestMemoryRequestTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(m *Memory, stop func())
+		end  func(m *memory, stop func())
 		want []error
 	}{
-		"nothing happens":       {func(*Memory, func()) { pass(memoryTimeout - 1) }, []error{context.DeadlineExceeded}},
-		"the store is closed":   {func(m *Memory, _ func()) { _ = m.Close() }, []error{ErrClosed, ErrNoResponder}},
-		"the subscription ends": {func(_ *Memory, stop func()) { stop() }, []error{ErrNoResponder}},
+		"nothing happens":       {func(*memory, func()) { pass(memoryTimeout - 1) }, []error{context.DeadlineExceeded}},
+		"the store is closed":   {func(m *memory, _ func()) { _ = m.Close() }, []error{ErrClosed, ErrNoResponder}},
+		"the subscription ends": {func(_ *memory, stop func()) { stop() }, []error{ErrNoResponder}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ const maxDeleted = 10_000
 // errSlowWatcher ends a Watch.
 var errSlowWatcher = errors.New("store: the watcher is too slow")
 
-// memoryKV contains the values of a [Memory], whose lock guards it.
+// memoryKV contains the values of a memory, whose lock guards it.
 type memoryKV struct {
 	items    map[string]*memoryItem
 	expiries schedule[*memoryItem]
@@ -54,7 +54,7 @@ func (i *memoryItem) size() int64 { return valueSize(i.key, i.value) }
 func valueSize(key string, value []byte) int64 { return int64(valueOverhead + len(key) + len(value)) }
 
 // Get implements [KV].
-func (m *Memory) Get(ctx context.Context, key string) (Item, error) {
+func (m *memory) Get(ctx context.Context, key string) (Item, error) {
 	if err := m.lock(ctx, key); err != nil {
 		return Item{}, err
 	}
@@ -69,7 +69,7 @@ func (m *Memory) Get(ctx context.Context, key string) (Item, error) {
 }
 
 // Create implements [KV].
-func (m *Memory) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (revision uint64, err error) {
+func (m *memory) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (revision uint64, err error) {
 	return m.put(ctx, key, value, ttl, func(old *memoryItem) error {
 		if old != nil {
 			return ErrExists
@@ -79,7 +79,7 @@ func (m *Memory) Create(ctx context.Context, key string, value []byte, ttl time.
 }
 
 // Update implements [KV].
-func (m *Memory) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (newRevision uint64, err error) {
+func (m *memory) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (newRevision uint64, err error) {
 	return m.put(ctx, key, value, ttl, func(old *memoryItem) error {
 		if old == nil || old.revision != revision {
 			return ErrConflict
@@ -89,7 +89,7 @@ func (m *Memory) Update(ctx context.Context, key string, value []byte, revision 
 }
 
 // put stores a value if check accepts the old value. old is nil if there is none.
-func (m *Memory) put(ctx context.Context, key string, value []byte, ttl time.Duration, check func(old *memoryItem) error) (uint64, error) {
+func (m *memory) put(ctx context.Context, key string, value []byte, ttl time.Duration, check func(old *memoryItem) error) (uint64, error) {
 	if ttl < 0 {
 		return 0, fmt.Errorf("store: the time to live is %v, expected at least 0", ttl)
 	}
@@ -135,7 +135,7 @@ func (m *Memory) put(ctx context.Context, key string, value []byte, ttl time.Dur
 }
 
 // Delete implements [KV].
-func (m *Memory) Delete(ctx context.Context, key string, revision uint64) error {
+func (m *memory) Delete(ctx context.Context, key string, revision uint64) error {
 	if err := m.lock(ctx, key); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (m *Memory) Delete(ctx context.Context, key string, revision uint64) error 
 }
 
 // remove removes a value.
-func (m *Memory) remove(item *memoryItem) {
+func (m *memory) remove(item *memoryItem) {
 	m.kv.expiries.drop(item)
 	delete(m.kv.items, item.key)
 	m.bytes -= item.size()
@@ -186,7 +186,7 @@ func wake(c chan<- struct{}) {
 }
 
 // Watch implements [KV].
-func (m *Memory) Watch(ctx context.Context, prefix string) iter.Seq2[Item, error] {
+func (m *memory) Watch(ctx context.Context, prefix string) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		w, err := m.watch(ctx, prefix)
 		if err != nil {
@@ -215,7 +215,7 @@ func (m *Memory) Watch(ctx context.Context, prefix string) iter.Seq2[Item, error
 }
 
 // watch adds a watcher, to which all values have changed.
-func (m *Memory) watch(ctx context.Context, prefix string) (*watcher, error) {
+func (m *memory) watch(ctx context.Context, prefix string) (*watcher, error) {
 	if err := m.lock(ctx, prefix); err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (m *Memory) watch(ctx context.Context, prefix string) (*watcher, error) {
 	return w, nil
 }
 
-func (m *Memory) unwatch(w *watcher, prefix string) {
+func (m *memory) unwatch(w *watcher, prefix string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.kv.watchers[prefix], w)
@@ -247,7 +247,7 @@ func (m *Memory) unwatch(w *watcher, prefix string) {
 
 // changes returns the changes that a watcher has not seen, in order. The caller must not modify
 // the values.
-func (m *Memory) changes(w *watcher) ([]Item, error) {
+func (m *memory) changes(w *watcher) ([]Item, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w.changed == nil {

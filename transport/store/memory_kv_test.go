@@ -86,22 +86,22 @@ func TestMemoryBytes(t *testing.T) {
 // The heap stays near the limit.
 func TestMemoryBytesHeap(t *testing.T) {
 	const limit = 4 << 20
-	for name, add := range map[string]func(ctx context.Context, m *Memory, i int) error{
-		"small values": func(ctx context.Context, m *Memory, i int) error {
+	for name, add := range map[string]func(ctx context.Context, m *memory, i int) error{
+		"small values": func(ctx context.Context, m *memory, i int) error {
 			_, err := m.Create(ctx, fmt.Sprint(i), nil, time.Hour)
 			return err
 		},
-		"values": func(ctx context.Context, m *Memory, i int) error {
+		"values": func(ctx context.Context, m *memory, i int) error {
 			_, err := m.Create(ctx, fmt.Sprint(i), make([]byte, i%3000), 0)
 			return err
 		},
-		"jobs of one queue": func(ctx context.Context, m *Memory, i int) error {
+		"jobs of one queue": func(ctx context.Context, m *memory, i int) error {
 			return m.Push(ctx, "queue", fmt.Sprint(i), nil)
 		},
-		"jobs of many queues": func(ctx context.Context, m *Memory, i int) error {
+		"jobs of many queues": func(ctx context.Context, m *memory, i int) error {
 			return m.Push(ctx, fmt.Sprintf("%200d", i+1e9)[190:], fmt.Sprint(i), nil)
 		},
-		"ids that are remembered": func(ctx context.Context, m *Memory, i int) error {
+		"ids that are remembered": func(ctx context.Context, m *memory, i int) error {
 			if err := m.Push(ctx, "queue", fmt.Sprint(i), nil); err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ const (
 	streamOverhead = 192
 )
 
-// memoryLog contains the streams of a [Memory], whose lock guards it. It consists of linked lists
+// memoryLog contains the streams of a memory, whose lock guards it. It consists of linked lists
 // and a map of bounded size. Slices for each stream would not shrink.
 type memoryLog struct {
 	streams map[string]*memoryStream
@@ -53,7 +53,7 @@ func (s *memoryStream) size() int64 { return int64(streamOverhead + len(s.name))
 func (e *memoryEntry) size() int64 { return int64(entryOverhead + len(e.Data)) }
 
 // Append implements [Log].
-func (m *Memory) Append(ctx context.Context, stream string, data []byte) (id uint64, err error) {
+func (m *memory) Append(ctx context.Context, stream string, data []byte) (id uint64, err error) {
 	e := &memoryEntry{Entry: Entry{Data: bytes.Clone(data)}}
 	if e.size()+streamOverhead+maxName > m.limits.LogBytes {
 		return 0, ErrTooLarge
@@ -81,17 +81,17 @@ func (m *Memory) Append(ctx context.Context, stream string, data []byte) (id uin
 }
 
 // Read implements [Log].
-func (m *Memory) Read(ctx context.Context, stream string, after uint64) iter.Seq2[Entry, error] {
+func (m *memory) Read(ctx context.Context, stream string, after uint64) iter.Seq2[Entry, error] {
 	return m.read(ctx, stream, after, false)
 }
 
 // Follow implements [Log].
-func (m *Memory) Follow(ctx context.Context, stream string, after uint64) iter.Seq2[Entry, error] {
+func (m *memory) Follow(ctx context.Context, stream string, after uint64) iter.Seq2[Entry, error] {
 	return m.read(ctx, stream, after, true)
 }
 
 // Drop implements [Log].
-func (m *Memory) Drop(ctx context.Context, stream string) error {
+func (m *memory) Drop(ctx context.Context, stream string) error {
 	if err := m.lock(ctx, stream); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (m *Memory) Drop(ctx context.Context, stream string) error {
 	return nil
 }
 
-func (m *Memory) read(ctx context.Context, stream string, after uint64, follow bool) iter.Seq2[Entry, error] {
+func (m *memory) read(ctx context.Context, stream string, after uint64, follow bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		r, err := m.reader(ctx, stream, after)
 		if err != nil {
@@ -143,7 +143,7 @@ type logReader struct {
 }
 
 // reader begins to read a stream after the entry with an id.
-func (m *Memory) reader(ctx context.Context, stream string, after uint64) (*logReader, error) {
+func (m *memory) reader(ctx context.Context, stream string, after uint64) (*logReader, error) {
 	if err := m.lock(ctx, stream); err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (m *Memory) reader(ctx context.Context, stream string, after uint64) (*logR
 	return r, nil
 }
 
-func (m *Memory) endReader(r *logReader) {
+func (m *memory) endReader(r *logReader) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.stream.readers--
@@ -180,7 +180,7 @@ func (m *Memory) endReader(r *logReader) {
 
 // next returns some of the next entries of a stream. If there are none, it returns a channel
 // that is closed by the next Append. The caller must not modify the data.
-func (m *Memory) next(r *logReader) (entries []Entry, appended <-chan struct{}, err error) {
+func (m *memory) next(r *logReader) (entries []Entry, appended <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dropAged()
@@ -208,7 +208,7 @@ func (m *Memory) next(r *logReader) (entries []Entry, appended <-chan struct{}, 
 }
 
 // dropAged deletes the entries that are older than the limit.
-func (m *Memory) dropAged() {
+func (m *memory) dropAged() {
 	oldest := m.now() - m.limits.LogAge
 	for e := m.log.ring.newer; e != m.log.ring && e.added <= oldest; e = m.log.ring.newer {
 		m.log.drop(e)

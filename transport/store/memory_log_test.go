@@ -14,7 +14,7 @@ import (
 )
 
 // open returns a store that the end of the test closes.
-func open(t testing.TB, opts *MemoryOptions) *Memory {
+func open(t testing.TB, opts *MemoryOptions) *memory {
 	t.Helper()
 	m, err := NewMemory(opts)
 	if err != nil {
@@ -25,7 +25,7 @@ func open(t testing.TB, opts *MemoryOptions) *Memory {
 			t.Error(err)
 		}
 	})
-	return m
+	return m.(*memory)
 }
 
 // pass lets virtual time pass.
@@ -240,7 +240,7 @@ func TestLimitLogBytes(t *testing.T) {
 	}
 }
 
-func readIDs(t *testing.T, m *Memory, stream string) (ids []uint64) {
+func readIDs(t *testing.T, m *memory, stream string) (ids []uint64) {
 	t.Helper()
 	for entry, err := range m.Read(t.Context(), stream, 0) {
 		if err != nil {

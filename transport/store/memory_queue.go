@@ -13,7 +13,7 @@ const (
 	pushedOverhead = 160 // of an id that is remembered
 )
 
-// memoryQueues contains the queues of a [Memory], whose lock guards it.
+// memoryQueues contains the queues of a memory, whose lock guards it.
 type memoryQueues struct {
 	queues map[string]*memoryQueue
 	number uint64 // of the last job
@@ -65,7 +65,7 @@ func (p pushedJob) expired(now time.Duration) bool { return p.until <= now }
 func (j *memoryJob) size() int64 { return int64(jobOverhead + len(j.queue) + len(j.id) + len(j.data)) }
 
 // Push implements [Queue].
-func (m *Memory) Push(ctx context.Context, queue, id string, data []byte) error {
+func (m *memory) Push(ctx context.Context, queue, id string, data []byte) error {
 	if err := CheckName(id); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (m *Memory) Push(ctx context.Context, queue, id string, data []byte) error 
 }
 
 // Pull implements [Queue].
-func (m *Memory) Pull(ctx context.Context, queue string) (*Job, error) {
+func (m *memory) Pull(ctx context.Context, queue string) (*Job, error) {
 	if err := m.lock(ctx, queue); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (q *memoryQueue) deliver(job *memoryJob, until time.Duration) *Job {
 }
 
 // waitForJob waits until a job may be due. It unlocks m.mu in the meantime.
-func (m *Memory) waitForJob(ctx context.Context, q *memoryQueue, now time.Duration) error {
+func (m *memory) waitForJob(ctx context.Context, q *memoryQueue, now time.Duration) error {
 	if q.changed == nil {
 		q.changed = make(chan struct{})
 	}
@@ -150,14 +150,14 @@ func (m *Memory) waitForJob(ctx context.Context, q *memoryQueue, now time.Durati
 }
 
 // Extend implements [Queue].
-func (m *Memory) Extend(ctx context.Context, job *Job) error {
+func (m *memory) Extend(ctx context.Context, job *Job) error {
 	return m.withHeld(ctx, job, func(q *memoryQueue, held *memoryJob, now time.Duration) {
 		q.schedule(held, later(now, m.limits.Lease))
 	})
 }
 
 // Ack implements [Queue].
-func (m *Memory) Ack(ctx context.Context, job *Job) error {
+func (m *memory) Ack(ctx context.Context, job *Job) error {
 	return m.withHeld(ctx, job, func(q *memoryQueue, held *memoryJob, _ time.Duration) {
 		held.held = false
 		q.jobs.drop(held)
@@ -167,7 +167,7 @@ func (m *Memory) Ack(ctx context.Context, job *Job) error {
 }
 
 // Nak implements [Queue].
-func (m *Memory) Nak(ctx context.Context, job *Job, delay time.Duration) error {
+func (m *memory) Nak(ctx context.Context, job *Job, delay time.Duration) error {
 	return m.withHeld(ctx, job, func(q *memoryQueue, held *memoryJob, now time.Duration) {
 		held.held = false
 		q.schedule(held, later(now, max(delay, 0)))
@@ -175,7 +175,7 @@ func (m *Memory) Nak(ctx context.Context, job *Job, delay time.Duration) error {
 }
 
 // withHeld calls f if the worker holds a job.
-func (m *Memory) withHeld(ctx context.Context, job *Job, f func(q *memoryQueue, held *memoryJob, now time.Duration)) error {
+func (m *memory) withHeld(ctx context.Context, job *Job, f func(q *memoryQueue, held *memoryJob, now time.Duration)) error {
 	if err := m.lock(ctx, job.Queue); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (m *Memory) withHeld(ctx context.Context, job *Job, f func(q *memoryQueue, 
 }
 
 // forgetOldest forgets the oldest id that is remembered.
-func (m *Memory) forgetOldest() {
+func (m *memory) forgetOldest() {
 	q := &m.queues
 	oldest := q.order[0].jobID
 	delete(q.pushed, oldest)

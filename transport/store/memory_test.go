@@ -19,7 +19,7 @@ func TestMemory(t *testing.T) {
 }
 
 // newMemory returns a store that the end of the test closes.
-func newMemory(t testing.TB, opts *store.MemoryOptions) *store.Memory {
+func newMemory(t testing.TB, opts *store.MemoryOptions) store.Store {
 	t.Helper()
 	m, err := store.NewMemory(opts)
 	if err != nil {

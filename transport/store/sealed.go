@@ -37,7 +37,7 @@ const (
 
 // Sealed returns a store that encrypts and authenticates all data before they reach inner, for
 // operators who do not trust the engine of inner, or its backups, with sessions and arguments.
-// All replicas need the same key, of at least 32 bytes from a random source. The caller closes
+// All replicas need the same key, of at least 32 bytes from a random source. Close closes
 // inner.
 //
 // Values, entries, jobs, messages and replies are encrypted with AES-256-GCM, and bound to their type and name: data
@@ -72,6 +72,9 @@ type sealed struct {
 	ring  *token.Ring
 	names []byte // the key of the hashes of names
 }
+
+// Close closes the inner store.
+func (s *sealed) Close() error { return s.inner.Close() }
 
 // name returns what replaces a name. kind tells the names of keys, streams, queues, jobs and
 // subjects apart.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"time"
 )
@@ -22,6 +23,9 @@ type Store interface {
 	Log
 	Queue
 	Bus
+	// Close ends all operations with [ErrClosed] and waits for the subscribers' calls of handle in progress. It
+	// may be called several times. A store is closed by the code that has made it.
+	io.Closer
 }
 
 // MaxValue is the size in bytes of values, entries, jobs and messages that every implementation accepts. An

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -43,7 +44,7 @@ type replay struct{ *strings.Reader }
 func (replay) Close() error { return nil }
 
 // repeater returns a function that repeats a request.
-func repeater(tb testing.TB, endpoint *streamable.Endpoint, header http.Header, body string) (request func() *sink) {
+func repeater(tb testing.TB, endpoint httptransport.Endpoint, header http.Header, body string) (request func() *sink) {
 	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "http://localhost/mcp", nil)
 	r.Header = header
 	r.Header.Set("Content-Type", "application/json")

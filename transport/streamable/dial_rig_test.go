@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/test/memnet"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/sse"
@@ -324,7 +325,7 @@ func TestDialServerRestarts(t *testing.T) {
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		t.Run(fmt.Sprint(era), func(t *testing.T) {
 			web := newSwappableServer(t)
-			start := func() *streamable.Endpoint {
+			start := func() httptransport.Endpoint {
 				endpoint := streamable.Handler(newServer(), nil)
 				web.to(endpoint)
 				return endpoint

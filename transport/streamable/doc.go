@@ -21,7 +21,7 @@
 //
 // # Guarantees
 //
-//  1. An Endpoint, a dialer and its connections may be used concurrently.
+//  1. An endpoint, a dialer and its connections may be used concurrently.
 //  2. Messages of one stream arrive in order. Different calls have different streams.
 //  3. Bodies, sessions, subscriptions, stored events and write times are bounded by [Options].
 //  4. A session can be used only by the principal that opened it.

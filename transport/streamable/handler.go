@@ -14,14 +14,14 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable/internal/session"
 	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
-// Endpoint is an http.Handler that serves an MCP server at one URL. Its methods may be
-// called concurrently.
-type Endpoint struct {
+// A handler is the endpoint of a server.
+type handler struct {
 	server       transport.Binder
 	opts         Options
 	guard        *httpguard.Guard
@@ -39,7 +39,7 @@ type Endpoint struct {
 
 type storeProvider interface{ Store() store.Store }
 
-// Handler returns an endpoint for a server. opts may be nil. Handler panics if an option is
+// Handler returns an http.Handler that serves an MCP server at one URL. opts may be nil. Handler panics if an option is
 // malformed: a host or an origin.
 //
 // A *server.Server has two methods that the endpoint uses if server has them, too:
@@ -48,12 +48,20 @@ type storeProvider interface{ Store() store.Store }
 //     the events of their streams. Any replica with the same store serves any request of a session,
 //     and a client that lost its connection receives the events that it has missed (Last-Event-ID).
 //     Requests without a session do not use it. The caller closes it after the endpoint. By default,
-//     the endpoint has a [store.Memory] with 10 MiB for events, so that a session belongs to one
+//     the endpoint has a [store.NewMemory] with 10 MiB for events, so that a session belongs to one
 //     process.
 //   - InputSchema(tool string) json.RawMessage returns the schema of a tool. The endpoint refuses
 //     calls whose Mcp-Param headers differ from their arguments.
-func Handler(server transport.Binder, opts *Options) *Endpoint {
-	e := &Endpoint{server: server, opts: opts.withDefaults()}
+//
+// Close ends all sessions and subscriptions and refuses new requests. It waits for the calls of
+// sessions up to Options.Conn.Grace and returns nil. It does not wait for calls without a
+// session: use http.Server.Shutdown. It may be called more than once.
+func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
+	return newHandler(server, opts)
+}
+
+func newHandler(server transport.Binder, opts *Options) *handler {
+	e := &handler{server: server, opts: opts.withDefaults()}
 	e.principals = httpguard.NewPrincipalCheck(e.opts.Logger)
 	var err error
 	if e.guard, err = httpguard.NewGuard(e.opts.Hosts, e.opts.Origins); err != nil {
@@ -80,10 +88,8 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 	return e
 }
 
-// Close ends all sessions and subscriptions and refuses new requests. It waits for the calls of
-// sessions up to Options.Conn.Grace and returns nil. It does not wait for calls without a
-// session: use http.Server.Shutdown. It may be called more than once.
-func (e *Endpoint) Close() error {
+// Close implements [httptransport.Endpoint]; see [Handler].
+func (e *handler) Close() error {
 	e.cancel(jsonrpc.ErrClosed)
 	err := e.sessions.Close()
 	e.background.Wait()
@@ -92,7 +98,7 @@ func (e *Endpoint) Close() error {
 
 // ServeHTTP answers one request. A call that [transport.Authorize] refuses because of a missing
 // scope is answered with status 403 and a challenge.
-func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
 		return
 	}
@@ -114,7 +120,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // servePost decodes a message and serves it in its era. The order of the checks is part of the
 // protocol. See MCP 2026-07-28, basic/transports/streamable-http and basic/versioning.
-func (e *Endpoint) servePost(w http.ResponseWriter, r *http.Request) {
+func (e *handler) servePost(w http.ResponseWriter, r *http.Request) {
 	accepts := wire.AcceptedBy(r)
 	if !accepts.JSON && !accepts.Events {
 		httpguard.Refuse(w, http.StatusNotAcceptable, jsonrpc.InvalidRequest, "Accept must list application/json and text/event-stream")
@@ -164,7 +170,7 @@ func (e *Endpoint) servePost(w http.ResponseWriter, r *http.Request) {
 }
 
 // batch accepts an array of messages, which only sessions may send.
-func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, charge *bufpool.Charge, body []byte, items []json.RawMessage) {
+func (e *handler) batch(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, charge *bufpool.Charge, body []byte, items []json.RawMessage) {
 	msgs, calls := make([]jsonrpc.Message, 0, len(items)), false
 	for _, item := range items {
 		msg, err := jsonrpc.Decode(item)

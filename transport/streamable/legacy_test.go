@@ -22,6 +22,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -480,7 +481,7 @@ func TestLimitMessageBytes(t *testing.T) {
 // A memoryEndpoint is an endpoint without a network, for virtual time.
 type memoryEndpoint struct {
 	*testing.T
-	endpoint *streamable.Endpoint
+	endpoint httptransport.Endpoint
 }
 
 func newMemoryEndpoint(t *testing.T, server transport.Binder, opts *streamable.Options) *memoryEndpoint {

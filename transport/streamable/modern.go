@@ -22,7 +22,7 @@ import (
 
 // answer answers a call without a session on the goroutine of its request. It is canceled
 // when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
-func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request, declared []byte) {
+func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request, declared []byte) {
 	ctx := r.Context()
 	if hasRequestMeta(req, declared) {
 		err := e.checkHeaders(r.Header, req, declared)
@@ -85,7 +85,7 @@ func status(err error) int {
 // A callPeer is one call with its response, and the peer of its handler. The response is
 // JSON, unless a notification precedes the result: then it is an event stream.
 type callPeer struct {
-	endpoint *Endpoint
+	endpoint *handler
 	w        http.ResponseWriter
 	accepts  wire.Accepts
 	reply    jsonrpc.Reply
@@ -155,7 +155,7 @@ func (x *callPeer) discard() {
 	}
 }
 
-func (e *Endpoint) trace(msg []byte) {
+func (e *handler) trace(msg []byte) {
 	if e.opts.Conn.Trace != nil {
 		e.opts.Conn.Trace(true, msg)
 	}
@@ -203,7 +203,7 @@ var errUnlistedTool = errors.New("the tool is in no list")
 // checkHeaders compares the headers with the request. The error is errUnlistedTool if only the headers
 // of parameters were not compared. See MCP 2026-07-28, basic/transports/streamable-http, section
 // Server Validation.
-func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
+func (e *handler) checkHeaders(header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
 	if err := checkVersion(header, declared); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (e *Endpoint) checkHeaders(header http.Header, req *jsonrpc.Request, declar
 }
 
 // checkParams compares the headers with the arguments of a call. The request named contains the name of the tool.
-func (e *Endpoint) checkParams(header http.Header, named, req *jsonrpc.Request) error {
+func (e *handler) checkParams(header http.Header, named, req *jsonrpc.Request) error {
 	params, err := e.headerParams.params(named)
 	if err != nil || params == nil {
 		return err
@@ -234,7 +234,7 @@ func (e *Endpoint) checkParams(header http.Header, named, req *jsonrpc.Request) 
 
 // withHeaderCheck returns the context of a call of a tool that is in no list under the caller's name.
 // The server authorizes the call again under the tool's own name, and the headers are compared then.
-func (e *Endpoint) withHeaderCheck(ctx context.Context, header http.Header, req *jsonrpc.Request) context.Context {
+func (e *handler) withHeaderCheck(ctx context.Context, header http.Header, req *jsonrpc.Request) context.Context {
 	return transport.WithAuthorizer(ctx, func(_ context.Context, named *jsonrpc.Request) error {
 		if err := transport.Authorize(ctx, named); err != nil {
 			return err

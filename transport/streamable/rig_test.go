@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/test/transporttests"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -25,7 +26,7 @@ import (
 // DOVETAIL_TEST_TRANSPORT=streamable-tls or streamable-h2 they use TLS or HTTP/2.
 type rig struct {
 	*testing.T
-	endpoint *streamable.Endpoint
+	endpoint httptransport.Endpoint
 	http     *httptest.Server
 	headers  map[string]string // of every request
 }
@@ -51,7 +52,7 @@ type sharing struct {
 func (s sharing) Store() store.Store { return s.store }
 
 // newStore returns a store in memory that outlasts the endpoints.
-func newStore(t *testing.T) *store.Memory {
+func newStore(t *testing.T) store.Store {
 	t.Helper()
 	memory, err := store.NewMemory(nil)
 	if err != nil {

@@ -75,7 +75,7 @@ type ServeOptions struct {
 func Serve(ctx context.Context, address string, server transport.Server, opts *ServeOptions) (err error) {
 	o := *cmp.Or(opts, &ServeOptions{})
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	endpoint := Handler(server, &o.Options)
+	endpoint := newHandler(server, &o.Options)
 	defer func() { err = errors.Join(err, endpoint.Close()) }()
 	var listening net.ListenConfig
 	listening.SetMultipathTCP(false) // its sockets have no filters, which a drain needs

@@ -13,12 +13,12 @@
 // is the session, and a call is canceled with a notification, as over stdio. The server checks
 // Host, Origin and credentials once, in the handshake.
 //
-// [Handler] returns the server's end, an [*Endpoint]. [Dial] returns the client's end, a
+// [Handler] returns the server's end, an [*handler]. [Dial] returns the client's end, a
 // [transport.Dialer]. See MCP 2026-07-28, basic/transports, section Custom Transports.
 //
 // # Guarantees
 //
-//  1. An Endpoint and a dialer may be used concurrently.
+//  1. An endpoint and a dialer may be used concurrently.
 //  2. Messages arrive in the order in which they were written.
 //  3. Messages, sessions and waiting memory are bounded by [Options] and [DialOptions].
 //  4. Both ends send pings, and close a connection whose peer is silent.

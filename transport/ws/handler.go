@@ -15,15 +15,15 @@ import (
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/internal/duplex"
 )
 
 // subprotocol is the WebSocket subprotocol of MCP.
 const subprotocol = "mcp"
 
-// Endpoint is an http.Handler that serves MCP at one path. Each WebSocket is a session of its
-// own. It may be used concurrently.
-type Endpoint struct {
+// A handler is the endpoint of a server.
+type handler struct {
 	server     transport.Binder
 	opts       Options
 	guard      *httpguard.Guard
@@ -35,16 +35,20 @@ type Endpoint struct {
 	sessions   *sessions
 }
 
-// Handler returns an endpoint for a server. opts may be nil. Handler panics if the options
+// Handler returns an http.Handler that serves MCP at one path. Each WebSocket is a session of its own. opts may be nil. Handler panics if the options
 // contain a malformed host or origin.
-func Handler(server transport.Binder, opts *Options) *Endpoint {
+//
+// Close ends every session and refuses new ones. It returns when they have ended, at most
+// [jsonrpc.Options.Grace] and a few seconds later. It may be called more than once, for
+// example by http.Server.RegisterOnShutdown, since Shutdown itself ignores WebSockets.
+func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 	o := opts.withDefaults()
 	guard, err := httpguard.NewGuard(o.Hosts, o.Origins)
 	if err != nil {
 		panic("ws: Options." + err.Error())
 	}
 	q := quota.NewEndpoint(&o.Limits)
-	return &Endpoint{
+	return &handler{
 		server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger),
 		upgrader: wsconn.Upgrader(subprotocol, o.Limits.WriteTimeout),
 		limits: limits{
@@ -60,7 +64,7 @@ func Handler(server transport.Binder, opts *Options) *Endpoint {
 // error as body. Its status is 403 for a Host or an Origin that is not allowed, 426 for a
 // request that opens no WebSocket, 400 for one without the subprotocol unless
 // [Options].NoSubprotocol is set, and 503 for one session too many.
-func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
 	}
@@ -83,7 +87,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serve(r, newSocket(conn, e.limits), principal)
 }
 
-func (e *Endpoint) serve(r *http.Request, socket *socket, principal string) {
+func (e *handler) serve(r *http.Request, socket *socket, principal string) {
 	conn := duplex.Serve(socket, e.server, principal, &e.opts.Conn, e.quota)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -95,10 +99,8 @@ func (e *Endpoint) serve(r *http.Request, socket *socket, principal string) {
 	}
 }
 
-// Close ends every session and refuses new ones. It returns when they have ended, at most
-// [jsonrpc.Options.Grace] and a few seconds later. It may be called more than once, for
-// example by http.Server.RegisterOnShutdown, since Shutdown itself ignores WebSockets.
-func (e *Endpoint) Close() error {
+// Close implements [httptransport.Endpoint]; see [Handler].
+func (e *handler) Close() error {
 	e.sessions.close()
 	return nil
 }

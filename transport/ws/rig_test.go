@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/test/memnet"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -56,7 +57,7 @@ func newNetwork(t *testing.T, handler http.Handler) *network {
 		}
 	}()
 	t.Cleanup(func() {
-		if endpoint, ok := handler.(*ws.Endpoint); ok {
+		if endpoint, ok := handler.(httptransport.Endpoint); ok {
 			endpoint.Close()
 		}
 		srv.Close()

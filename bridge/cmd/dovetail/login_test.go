@@ -45,7 +45,7 @@ func (p *quickPerson) Write(text []byte) (int, error) {
 // A loginServer is an MCP server that demands tokens, and its authorization server.
 type loginServer struct {
 	resource string
-	verifier *oauth.Introspection
+	verifier oauth.Verifier
 	token    atomic.Pointer[string] // of the last request
 }
 

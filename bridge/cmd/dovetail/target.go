@@ -410,7 +410,7 @@ func isLoopback(host string) bool {
 
 // tokenStore returns the token file in the user's cache folder. Its key is in the
 // configuration folder, so that a copy of the cache does not reveal tokens.
-func tokenStore() (*oauth.FileStore, error) {
+func tokenStore() (oauth.LockingStore, error) {
 	caches, err := folder(os.UserCacheDir())
 	if err != nil {
 		return nil, err

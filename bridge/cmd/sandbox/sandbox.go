@@ -88,7 +88,7 @@ func everything() *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{
 		Tools: &mcp.ToolsCapability{ListChanged: true}, Prompts: &mcp.PromptsCapability{ListChanged: true},
 		Resources: &mcp.ResourcesCapability{ListChanged: true, Subscribe: true},
-		Logging:   &mcp.LoggingCapability{}, Completions: &mcp.CompletionsCapability{},
+		Logging:   &mcp.EmptyObject{}, Completions: &mcp.EmptyObject{},
 	}
 }
 

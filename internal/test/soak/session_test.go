@@ -43,7 +43,7 @@ type sharing struct {
 
 func (s sharing) Store() store.Store { return s.store }
 
-func newStore(t *testing.T) *store.Memory {
+func newStore(t *testing.T) store.Store {
 	t.Helper()
 	memory, err := store.NewMemory(nil)
 	if err != nil {

@@ -6,14 +6,14 @@
 // methods are:
 //
 //  1. MarshalJSON and UnmarshalJSON, so that the type works with encoding/json.
-//  2. AppendJSON if the name of the type ends in Params, Result, Content or Contents, or if the type
-//     has one of the comments below: values of these types are sent. All others have appendJSON.
+//  2. AppendJSON if the name of the type ends in Params or Result, or if the type has the comment
+//     //codec:message: values of these types are sent. All others have appendJSON.
 //
 // A method that is written by hand is not generated. These comments on a type, and this tag of a
 // member, add to the struct tags:
 //
 //	//codec:message       the type has AppendJSON
-//	//codec:type X        the object begins with the member type, which has the value X; implies message
+//	//codec:type X        the object begins with the member type, which has the value X
 //	nil:"{}"              a required raw value is sent as {} if it is nil; without the tag, as null
 package main
 
@@ -217,12 +217,12 @@ func (p *pkg) appender(name string) string {
 	if !slices.Contains(p.codecs, name) {
 		return ""
 	}
-	for _, suffix := range []string{"Params", "Result", "Content", "Contents"} {
+	for _, suffix := range []string{"Params", "Result"} {
 		if strings.HasSuffix(name, suffix) {
 			return "AppendJSON"
 		}
 	}
-	if p.types[name].directives != nil {
+	if slices.Contains(p.types[name].directives, "message") {
 		return "AppendJSON"
 	}
 	return "appendJSON"

@@ -90,7 +90,7 @@ func TestMethodsByHandAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, method := range []string{"AppendJSON", "MarshalJSON", "w.string(\"type\", kind)"} {
+	for _, method := range []string{"appendJSON", "MarshalJSON", "w.string(\"type\", kind)"} {
 		if !strings.Contains(text, method) {
 			t.Errorf("no %s in\n%s", method, text)
 		}

@@ -39,8 +39,8 @@ var faults = map[string]struct {
 	})},
 	"appends":                   {"Replacing", withChangedValues(func(old, value string) string { return old + value })},
 	"takes empty for deleted":   {"Replacing", withChangedValues(func(old, value string) string { return max(value, old[:min(1, len(old))]) })},
-	"finds what is missing":     {"Missing", faulty{load: func(*memory.MapStore, context.Context, memory.Collection, string) (string, error) { return "", nil }}},
-	"deletes nothing":           {"Deleting", faulty{delete: func(*memory.MapStore, context.Context, memory.Collection, string) (bool, error) { return true, nil }}},
+	"finds what is missing":     {"Missing", faulty{load: func(memory.Store, context.Context, memory.Collection, string) (string, error) { return "", nil }}},
+	"deletes nothing":           {"Deleting", faulty{delete: func(memory.Store, context.Context, memory.Collection, string) (bool, error) { return true, nil }}},
 	"lists by length":           {"Order", withChangedList(nil, byNumber)},
 	"takes prefixes for LIKE":   {"Prefixes", withChangedList(func(q *memory.Query) { q.Prefix = "" }, byPattern)},
 	"forgets prefixes":          {"Prefixes", withChangedList(func(q *memory.Query) { q.Prefix = "" }, nil)},
@@ -62,11 +62,11 @@ var faults = map[string]struct {
 	"mixes users up": {"Concurrency", withRenamed(func(in memory.Collection, key string) (memory.Collection, string) {
 		return in, strings.TrimLeft(key, "01234567")
 	})},
-	"tears values": {"OneKey", faulty{load: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error) {
+	"tears values": {"OneKey", faulty{load: func(s memory.Store, ctx context.Context, in memory.Collection, key string) (string, error) {
 		value, err := s.Load(ctx, in, key)
 		return value[:len(value)/2], err
 	}}},
-	"lets all delete": {"OneDeletes", faulty{delete: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (bool, error) {
+	"lets all delete": {"OneDeletes", faulty{delete: func(s memory.Store, ctx context.Context, in memory.Collection, key string) (bool, error) {
 		_, err := s.Delete(ctx, in, key)
 		return err == nil, err
 	}}},
@@ -93,15 +93,15 @@ var limitless = map[string]struct {
 // what remains after a Close.
 var forgetful = map[string]struct {
 	property string
-	reopened func(kept *memory.MapStore, limits *memory.Limits) *faulty
+	reopened func(kept memory.Store, limits *memory.Limits) *faulty
 }{
-	"forgets": {"Records", func(_ *memory.MapStore, limits *memory.Limits) *faulty {
-		return &faulty{MapStore: memory.InMemory(limits)}
+	"forgets": {"Records", func(_ memory.Store, limits *memory.Limits) *faulty {
+		return &faulty{Store: memory.InMemory(limits)}
 	}},
-	"counts anew":  {"Limits", func(kept *memory.MapStore, _ *memory.Limits) *faulty { return &faulty{MapStore: kept} }},
-	"works closed": {"Closed", func(kept *memory.MapStore, _ *memory.Limits) *faulty { return &faulty{MapStore: kept} }},
-	"cannot be closed": {"Closed", func(kept *memory.MapStore, _ *memory.Limits) *faulty {
-		return &faulty{MapStore: kept, close: func() error { return errors.New("closed already") }}
+	"counts anew":  {"Limits", func(kept memory.Store, _ *memory.Limits) *faulty { return &faulty{Store: kept} }},
+	"works closed": {"Closed", func(kept memory.Store, _ *memory.Limits) *faulty { return &faulty{Store: kept} }},
+	"cannot be closed": {"Closed", func(kept memory.Store, _ *memory.Limits) *faulty {
+		return &faulty{Store: kept, close: func() error { return errors.New("closed already") }}
 	}},
 }
 
@@ -143,7 +143,7 @@ func TestFaulty(t *testing.T) {
 	if fault, ok := faults[name]; ok {
 		memorytest.Run(t, func(*testing.T) memory.Store {
 			store := fault.store
-			store.MapStore = memory.InMemory(nil)
+			store.Store = memory.InMemory(nil)
 			return &store
 		})
 	}
@@ -158,40 +158,40 @@ func TestFaulty(t *testing.T) {
 
 // A faulty store replaces some operations of a correct store.
 type faulty struct {
-	*memory.MapStore
-	save   func(s *memory.MapStore, ctx context.Context, in memory.Collection, record memory.Record) error
-	load   func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error)
-	delete func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (bool, error)
-	list   func(s *memory.MapStore, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error)
+	memory.Store
+	save   func(s memory.Store, ctx context.Context, in memory.Collection, record memory.Record) error
+	load   func(s memory.Store, ctx context.Context, in memory.Collection, key string) (string, error)
+	delete func(s memory.Store, ctx context.Context, in memory.Collection, key string) (bool, error)
+	list   func(s memory.Store, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error)
 	close  func() error
 }
 
 func (f *faulty) Save(ctx context.Context, in memory.Collection, record memory.Record) error {
 	if f.save != nil {
-		return f.save(f.MapStore, ctx, in, record)
+		return f.save(f.Store, ctx, in, record)
 	}
-	return f.MapStore.Save(ctx, in, record)
+	return f.Store.Save(ctx, in, record)
 }
 
 func (f *faulty) Load(ctx context.Context, in memory.Collection, key string) (string, error) {
 	if f.load != nil {
-		return f.load(f.MapStore, ctx, in, key)
+		return f.load(f.Store, ctx, in, key)
 	}
-	return f.MapStore.Load(ctx, in, key)
+	return f.Store.Load(ctx, in, key)
 }
 
 func (f *faulty) Delete(ctx context.Context, in memory.Collection, key string) (bool, error) {
 	if f.delete != nil {
-		return f.delete(f.MapStore, ctx, in, key)
+		return f.delete(f.Store, ctx, in, key)
 	}
-	return f.MapStore.Delete(ctx, in, key)
+	return f.Store.Delete(ctx, in, key)
 }
 
 func (f *faulty) List(ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
 	if f.list != nil {
-		return f.list(f.MapStore, ctx, in, query)
+		return f.list(f.Store, ctx, in, query)
 	}
-	return f.MapStore.List(ctx, in, query)
+	return f.Store.List(ctx, in, query)
 }
 
 func (f *faulty) Close() error {
@@ -204,19 +204,19 @@ func (f *faulty) Close() error {
 // withRenamed returns a store that saves records under changed names.
 func withRenamed(rename func(in memory.Collection, key string) (memory.Collection, string)) faulty {
 	return faulty{
-		save: func(s *memory.MapStore, ctx context.Context, in memory.Collection, record memory.Record) error {
+		save: func(s memory.Store, ctx context.Context, in memory.Collection, record memory.Record) error {
 			in, record.Key = rename(in, record.Key)
 			return s.Save(ctx, in, record)
 		},
-		load: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error) {
+		load: func(s memory.Store, ctx context.Context, in memory.Collection, key string) (string, error) {
 			in, key = rename(in, key)
 			return s.Load(ctx, in, key)
 		},
-		delete: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (bool, error) {
+		delete: func(s memory.Store, ctx context.Context, in memory.Collection, key string) (bool, error) {
 			in, key = rename(in, key)
 			return s.Delete(ctx, in, key)
 		},
-		list: func(s *memory.MapStore, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
+		list: func(s memory.Store, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
 			in, _ = rename(in, "")
 			return s.List(ctx, in, query)
 		},
@@ -225,7 +225,7 @@ func withRenamed(rename func(in memory.Collection, key string) (memory.Collectio
 
 // withChangedValues returns a store that changes the values that it saves.
 func withChangedValues(change func(old, value string) string) faulty {
-	return faulty{save: func(s *memory.MapStore, ctx context.Context, in memory.Collection, record memory.Record) error {
+	return faulty{save: func(s memory.Store, ctx context.Context, in memory.Collection, record memory.Record) error {
 		old, _ := s.Load(ctx, in, record.Key)
 		record.Value = change(old, record.Value)
 		return s.Save(ctx, in, record)
@@ -234,7 +234,7 @@ func withChangedValues(change func(old, value string) string) faulty {
 
 // withChangedList returns a store that changes queries or their results.
 func withChangedList(ask func(*memory.Query), give func([]memory.Record, memory.Query) []memory.Record) faulty {
-	return faulty{list: func(s *memory.MapStore, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
+	return faulty{list: func(s memory.Store, ctx context.Context, in memory.Collection, query memory.Query) ([]memory.Record, error) {
 		asked := query
 		if ask != nil {
 			ask(&asked)
@@ -263,7 +263,7 @@ func byPattern(records []memory.Record, query memory.Query) []memory.Record {
 
 // ignoreContext returns a store that ignores contexts.
 func ignoreContext() faulty {
-	return faulty{load: func(s *memory.MapStore, ctx context.Context, in memory.Collection, key string) (string, error) {
+	return faulty{load: func(s memory.Store, ctx context.Context, in memory.Collection, key string) (string, error) {
 		return s.Load(context.WithoutCancel(ctx), in, key)
 	}}
 }

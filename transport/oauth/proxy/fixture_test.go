@@ -186,7 +186,7 @@ func printed(t *testing.T, value any) string {
 	return b.String()
 }
 
-func newSharedStore(t testing.TB) *store.Memory {
+func newSharedStore(t testing.TB) store.Store {
 	t.Helper()
 	memory, err := store.NewMemory(nil)
 	if err != nil {

@@ -164,7 +164,7 @@ func TestForeignProvider(t *testing.T) {
 		issuer := startProvider(t, map[string]any{"registration": true, "format": "opaque", "clients": []any{map[string]any{
 			"client_id": "resource", "client_secret": "secret of the resource", "redirect_uris": []any{}, "grant_types": []any{}, "response_types": []any{},
 		}}})
-		var verifier *oauth.Introspection
+		var verifier oauth.Verifier
 		resource := protectAt(t, func(string) (string, oauth.Verifier, func(http.Handler) http.Handler) {
 			var err error
 			verifier, err = oauth.NewIntrospection(&oauth.IntrospectionOptions{

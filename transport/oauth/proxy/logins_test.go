@@ -21,7 +21,7 @@ import (
 
 // A failingStore fails while it is down.
 type failingStore struct {
-	*shared.Memory
+	shared.Store
 	down atomic.Bool
 }
 
@@ -31,14 +31,14 @@ func (s *failingStore) Get(ctx context.Context, key string) (shared.Item, error)
 	if s.down.Load() {
 		return shared.Item{}, errDown
 	}
-	return s.Memory.Get(ctx, key)
+	return s.Store.Get(ctx, key)
 }
 
 func (s *failingStore) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
 	if s.down.Load() {
 		return 0, errDown
 	}
-	return s.Memory.Create(ctx, key, value, ttl)
+	return s.Store.Create(ctx, key, value, ttl)
 }
 
 // replicas are two proxies with the same keys and store.
@@ -51,7 +51,7 @@ type replicas struct {
 
 func newReplicas(t *testing.T) *replicas {
 	t.Helper()
-	store := &failingStore{Memory: newSharedStore(t)}
+	store := &failingStore{Store: newSharedStore(t)}
 	r := newProxies(t, store)
 	r.store = store
 	return r

@@ -47,7 +47,7 @@ func TestWebhooks(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	var replicas []*webhook.Deliverer
+	var replicas []delivery.Deliverer
 	for range 2 {
 		d, err := webhook.New(&webhook.Options{
 			Store: s, Keys: [][]byte{make([]byte, 32)}, AllowLoopback: true,

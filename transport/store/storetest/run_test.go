@@ -36,7 +36,7 @@ func open(wrap func(s store.Store) store.Store) func(t *testing.T, limits store.
 				t.Error(err)
 			}
 		})
-		s := &stoppable{Memory: m}
+		s := &stoppable{Store: m}
 		connect := func() store.Store { return wrap(s) }
 		return storetest.Engine{Connect: connect, Stop: s.stop, Start: s.start}
 	}
@@ -44,7 +44,7 @@ func open(wrap func(s store.Store) store.Store) func(t *testing.T, limits store.
 
 // A stoppable is a store in memory that can be unreachable.
 type stoppable struct {
-	*store.Memory
+	store.Store
 	down atomic.Bool
 
 	mu     sync.Mutex
@@ -75,63 +75,63 @@ func (s *stoppable) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := s.check(); err != nil {
 		return store.Item{}, err
 	}
-	return s.Memory.Get(ctx, key)
+	return s.Store.Get(ctx, key)
 }
 
 func (s *stoppable) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
 	if err := s.check(); err != nil {
 		return 0, err
 	}
-	return s.Memory.Create(ctx, key, value, ttl)
+	return s.Store.Create(ctx, key, value, ttl)
 }
 
 func (s *stoppable) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
 	if err := s.check(); err != nil {
 		return 0, err
 	}
-	return s.Memory.Update(ctx, key, value, revision, ttl)
+	return s.Store.Update(ctx, key, value, revision, ttl)
 }
 
 func (s *stoppable) Delete(ctx context.Context, key string, revision uint64) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return s.Memory.Delete(ctx, key, revision)
+	return s.Store.Delete(ctx, key, revision)
 }
 
 func (s *stoppable) Append(ctx context.Context, stream string, data []byte) (uint64, error) {
 	if err := s.check(); err != nil {
 		return 0, err
 	}
-	return s.Memory.Append(ctx, stream, data)
+	return s.Store.Append(ctx, stream, data)
 }
 
 func (s *stoppable) Read(ctx context.Context, stream string, after uint64) iter.Seq2[store.Entry, error] {
 	if err := s.check(); err != nil {
 		return func(yield func(store.Entry, error) bool) { yield(store.Entry{}, err) }
 	}
-	return s.Memory.Read(ctx, stream, after)
+	return s.Store.Read(ctx, stream, after)
 }
 
 func (s *stoppable) Drop(ctx context.Context, stream string) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return s.Memory.Drop(ctx, stream)
+	return s.Store.Drop(ctx, stream)
 }
 
 func (s *stoppable) Push(ctx context.Context, queue, id string, data []byte) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return s.Memory.Push(ctx, queue, id, data)
+	return s.Store.Push(ctx, queue, id, data)
 }
 
 func (s *stoppable) Publish(ctx context.Context, subject string, data []byte) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return s.Memory.Publish(ctx, subject, data)
+	return s.Store.Publish(ctx, subject, data)
 }
 
 func (s *stoppable) Subscribe(ctx context.Context, subject string, handle func(context.Context, store.Message)) (func(), error) {
@@ -147,14 +147,14 @@ func (s *stoppable) Subscribe(ctx context.Context, subject string, handle func(c
 	s.mu.Lock()
 	s.missed = append(s.missed, func() { handleOne(ctx, store.Message{Missed: true}) })
 	s.mu.Unlock()
-	return s.Memory.Subscribe(ctx, subject, handleOne)
+	return s.Store.Subscribe(ctx, subject, handleOne)
 }
 
 func (s *stoppable) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return s.Memory.Request(ctx, subject, data)
+	return s.Store.Request(ctx, subject, data)
 }
 
 // faults lists defects and a property that detects each.

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
@@ -60,7 +61,7 @@ func (dovetail) Handler(w Work) (http.Handler, func() error, error) {
 }
 
 // dovetailEndpoint has room for the sessions that idle.
-func dovetailEndpoint(s transport.Binder, w Work) *streamable.Endpoint {
+func dovetailEndpoint(s transport.Binder, w Work) httptransport.Endpoint {
 	return streamable.Handler(s, &streamable.Options{Limits: transport.Limits{Sessions: max(2*w.Sessions, transport.Limits{}.WithDefaults().Sessions)}})
 }
 

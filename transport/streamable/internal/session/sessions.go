@@ -52,7 +52,7 @@ type Config struct {
 type Sessions struct {
 	config   Config
 	store    store.Store
-	memory   *store.Memory // the store, if no other replica has it
+	memory   store.Store // the store, if no other replica has it
 	records  state.Records[record]
 	shared   bool // other replicas may use the store
 	replicas *replicas

@@ -1,0 +1,4 @@
+package process
+
+// Listens is listens.
+var Listens = listens
