@@ -90,14 +90,13 @@ func (u *Upstream) readLists(ctx context.Context, session *client.Session, early
 			results <- result{i, method.read(ctx, session, &u.opts.Limits)}
 		}()
 	}
-	timer := time.NewTimer(earlyOffer)
-	defer timer.Stop()
+	due := time.After(earlyOffer)
 	for pending > 0 {
 		select {
 		case read := <-results:
 			all[read.i] = read.list
 			pending--
-		case <-timer.C:
+		case <-due:
 			if tools := all[0]; tools != nil && tools.err == nil {
 				early(slices.Clone(all))
 			}

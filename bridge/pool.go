@@ -119,12 +119,10 @@ func (p *pool) waitStarted(ctx context.Context) error {
 	if isClosed(p.started) {
 		return nil
 	}
-	timer := time.NewTimer(restartTimeout)
-	defer timer.Stop()
 	select {
 	case <-p.started:
 		return nil
-	case <-timer.C:
+	case <-time.After(restartTimeout):
 		return ErrNotStarted
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -136,10 +136,8 @@ const drainTimeout = 10 * time.Second
 func (l *relayLink) drain() {
 	ctx, cancel := context.WithTimeout(l.ctx, drainTimeout)
 	defer cancel()
-	handled := time.NewTimer(handlerDelay)
-	defer handled.Stop()
 	select {
-	case <-handled.C:
+	case <-time.After(handlerDelay):
 	case <-ctx.Done():
 	}
 	select {

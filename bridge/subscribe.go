@@ -92,12 +92,10 @@ func (u *Upstream) subscribe(ctx context.Context, uri string) (unsubscribe func(
 	if err != nil || !u.pool.main.is(statusReady) {
 		return remove, err
 	}
-	timeout := time.NewTimer(subscribeTimeout)
-	defer timeout.Stop()
 	select {
 	case <-r.answered:
 		err = r.refusal
-	case <-timeout.C:
+	case <-time.After(subscribeTimeout):
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

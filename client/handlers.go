@@ -68,11 +68,9 @@ func (h *handlers) close() {
 		defer close(idle)
 		h.running.Wait()
 	}()
-	timer := time.NewTimer(handlerGrace)
-	defer timer.Stop()
 	select {
 	case <-idle:
-	case <-timer.C:
+	case <-time.After(handlerGrace):
 	}
 }
 

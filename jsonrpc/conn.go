@@ -182,11 +182,9 @@ func (c *Conn) wait(limit time.Duration, stop <-chan struct{}) {
 	if limit <= 0 {
 		return
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-c.calls.whenIdle():
-	case <-timer.C:
+	case <-time.After(limit):
 	case <-stop:
 	}
 }

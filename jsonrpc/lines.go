@@ -219,11 +219,9 @@ func (l *lines) writeQueued() {
 	if l.writeAll() == nil {
 		return
 	}
-	timer := time.NewTimer(flushGrace)
-	defer timer.Stop()
 	select {
 	case <-l.closing:
-	case <-timer.C:
+	case <-time.After(flushGrace):
 		_ = l.hangUp() // Close returns the error
 	}
 }
@@ -290,10 +288,8 @@ func (l *lines) Close() error {
 }
 
 func (l *lines) awaitWriter() {
-	timer := time.NewTimer(flushGrace)
-	defer timer.Stop()
 	select {
 	case <-l.written:
-	case <-timer.C:
+	case <-time.After(flushGrace):
 	}
 }

@@ -86,11 +86,8 @@ func (c *Conn) call(ctx context.Context, to sender, method string, params Append
 		return nil, err
 	}
 	var timeout <-chan time.Time
-	var timer *time.Timer
 	if !deadline.Has(ctx) && c.opts.CallTimeout > 0 {
-		timer = time.NewTimer(c.opts.CallTimeout)
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = time.After(c.opts.CallTimeout)
 	}
 	for {
 		select {
@@ -100,7 +97,7 @@ func (c *Conn) call(ctx context.Context, to sender, method string, params Append
 			err = context.Cause(ctx)
 		case <-timeout:
 			if left := deadline.Left(ctx, c.opts.CallTimeout); left > 0 {
-				timer.Reset(left)
+				timeout = time.After(left)
 				continue
 			}
 			err = context.DeadlineExceeded

@@ -167,8 +167,7 @@ func (c *Channel) decided(ctx context.Context, w *waitingCall, own *claim) (a ap
 			return a, err
 		}
 	}
-	overdue := time.NewTimer(time.Until(own.Value.Deadline))
-	defer overdue.Stop()
+	overdue := time.After(time.Until(own.Value.Deadline))
 	changes, end := s.watch(ctx, own.key)
 	defer end()
 	for {
@@ -191,7 +190,7 @@ func (c *Channel) decided(ctx context.Context, w *waitingCall, own *claim) (a ap
 			if recheck, err = c.findApprover(ctx, w); err != nil {
 				return a, err
 			}
-		case <-overdue.C:
+		case <-overdue:
 			if own.adopted && ctx.Err() == nil {
 				return a, errOverdue
 			} // otherwise ctx ends now

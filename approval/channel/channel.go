@@ -219,11 +219,9 @@ func (c *Channel) endWait() {
 // connection.
 func (c *Channel) activate(conn *connection, change int) (refusal string) {
 	if !conn.notifies {
-		timer := time.NewTimer(c.opts.HandoverTimeout)
-		defer timer.Stop()
 		select {
 		case c.active <- struct{}{}:
-		case <-timer.C:
+		case <-time.After(c.opts.HandoverTimeout):
 			return "Timed out waiting for previous connection to close"
 		case <-c.closing:
 			return "the channel is closing"

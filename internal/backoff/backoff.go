@@ -52,10 +52,8 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	timer := time.NewTimer(b.Next())
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(b.Next()):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -81,12 +81,10 @@ func (b *Budget) acquire(ctx context.Context, more, total int64) error {
 	w := &waiter{more, make(chan struct{})}
 	b.waiting = append(b.waiting, w)
 	b.mu.Unlock()
-	timer := time.NewTimer(minWait + rand.N(maxWait-minWait)) //nolint:gosec // it need not be a secret
-	defer timer.Stop()
 	select {
 	case <-w.granted:
 		return nil
-	case <-timer.C:
+	case <-time.After(minWait + rand.N(maxWait-minWait)): //nolint:gosec // it need not be a secret
 	case <-ctx.Done():
 	}
 	b.mu.Lock()

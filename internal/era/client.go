@@ -239,8 +239,7 @@ func (c *Client) negotiateTogether(ctx context.Context) (probed, err error) {
 		})
 	}
 	start(probes, c.probe)
-	timer := time.NewTimer(min(c.config.ProbeTimeout, HandshakeDelay))
-	defer timer.Stop()
+	due := time.After(min(c.config.ProbeTimeout, HandshakeDelay)) // the handshake
 	var timeout <-chan time.Time // of the probe, after the handshake has failed
 	sent := false
 	for {
@@ -260,7 +259,7 @@ func (c *Client) negotiateTogether(ctx context.Context) (probed, err error) {
 			default:
 				return probed, c.initialize(ctx)
 			}
-		case <-timer.C:
+		case <-due:
 			sent = true
 			start(handshakes, c.handshake)
 		case found := <-handshakes:
@@ -283,9 +282,7 @@ func (c *Client) negotiateTogether(ctx context.Context) (probed, err error) {
 				return probed, found.err
 			}
 			err = found.err
-			wait := time.NewTimer(c.config.ProbeTimeout)
-			defer wait.Stop()
-			timeout = wait.C
+			timeout = time.After(c.config.ProbeTimeout)
 		case <-timeout:
 			return errNoAnswer, err
 		}

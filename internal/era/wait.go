@@ -136,8 +136,7 @@ func (w *TaskWait) next(ctx context.Context, pause time.Duration) (*mcp.Task, er
 	if w.watched {
 		pause = max(pause, watchedPoll)
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
+	due := time.After(pause)
 	for {
 		select {
 		case encoded := <-w.changed:
@@ -165,7 +164,7 @@ func (w *TaskWait) next(ctx context.Context, pause time.Duration) (*mcp.Task, er
 				return w.get(ctx)
 			}
 			w.unwatchable = w.unwatchable || !w.mayRetry(err, 1)
-		case <-timer.C:
+		case <-due:
 			return w.get(ctx)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -78,12 +78,10 @@ func (r *Run) call(ctx context.Context) Outcome {
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
 	}
-	abandoned := time.NewTimer(abandonAfter)
-	defer abandoned.Stop()
 	select {
 	case outcome := <-returned:
 		return outcome
-	case <-abandoned.C:
+	case <-time.After(abandonAfter):
 		message := fmt.Sprintf("the call may have been executed: its function still runs %v after the end of its context: %v", abandonAfter, cause)
 		e.config.Logger.Error("the function of a task does not end with its context", "cause", cause)
 		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: message}}

@@ -189,11 +189,9 @@ func (p *Process) Interrupt() { p.child.Interrupt() }
 // the end. Further calls, and calls after the end, only wait.
 func (p *Process) Stop() Exit {
 	if p.terminate() {
-		timer := time.NewTimer(p.stopTimeout)
-		defer timer.Stop()
 		select {
 		case <-p.done:
-		case <-timer.C:
+		case <-time.After(p.stopTimeout):
 			p.child.Kill()
 		}
 	}

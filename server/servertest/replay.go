@@ -83,12 +83,10 @@ func (p *player) play(ctx context.Context, l line) error {
 	if l.Server == nil {
 		return nil
 	}
-	timer := time.NewTimer(replyTimeout)
-	defer timer.Stop()
 	var frame []byte
 	select {
 	case frame = <-p.frames:
-	case <-timer.C:
+	case <-time.After(replyTimeout):
 		return fmt.Errorf("the server sent nothing for %v, want\n%s", replyTimeout, l.Server)
 	}
 	if frame == nil {

@@ -206,14 +206,12 @@ func startOpener(ctx context.Context, command []string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- opener.Wait() }()
-	timer := time.NewTimer(openerTimeout)
-	defer timer.Stop()
 	select {
 	case err := <-ended:
 		if err != nil {
 			return fmt.Errorf("oauth: opening a browser: %s: %w", command[0], err)
 		}
-	case <-timer.C:
+	case <-time.After(openerTimeout):
 	case <-ctx.Done():
 	}
 	return nil

@@ -213,10 +213,8 @@ func TestSlowPerson(t *testing.T) {
 	authorizer := e.client(t, func(o *oauth.ClientOptions) {
 		open := o.Flow.(*oauth.CodeFlow).Open
 		o.Flow = &oauth.CodeFlow{Open: func(ctx context.Context, url string) error {
-			pause := time.NewTimer(time.Second)
-			defer pause.Stop()
 			select {
-			case <-pause.C:
+			case <-time.After(time.Second):
 			case <-ctx.Done():
 			}
 			return open(ctx, url)

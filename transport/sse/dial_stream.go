@@ -89,13 +89,11 @@ func mayHaveEnded(delivery jsonrpc.Delivery, err error) bool {
 // endsSoon waits at most [endTimeout] for the end of the session. When a server restarts,
 // posting a message may fail before the stream does.
 func (s *clientStream) endsSoon(ctx context.Context) bool {
-	timer := time.NewTimer(endTimeout)
-	defer timer.Stop()
 	select {
 	case <-s.ctx.Done():
 		return true
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(endTimeout):
 	}
 	return false
 }

@@ -90,11 +90,9 @@ func (s *session) Close() error {
 		s.queue.Close(jsonrpc.ErrClosed)
 		close(s.closing)
 	})
-	timer := time.NewTimer(flushTimeout)
-	defer timer.Stop()
 	select {
 	case <-s.sent:
-	case <-timer.C:
+	case <-time.After(flushTimeout):
 		s.stream.Abort()
 	}
 	return nil
@@ -108,14 +106,12 @@ func (s *session) post(ctx context.Context, msg posted) int {
 		return http.StatusNotFound
 	default:
 	}
-	timer := time.NewTimer(postTimeout)
-	defer timer.Stop()
 	select {
 	case s.posted <- msg:
 		return http.StatusAccepted
 	case <-s.closing:
 		return http.StatusNotFound
-	case <-timer.C:
+	case <-time.After(postTimeout):
 	case <-ctx.Done():
 	}
 	return http.StatusServiceUnavailable
@@ -125,19 +121,16 @@ func (s *session) post(ctx context.Context, msg posted) int {
 // until the client disconnects or the session is closed. Events that are queued together
 // share a write.
 func (s *session) send(disconnected <-chan struct{}, keepAlive time.Duration) {
-	idle := time.NewTimer(keepAlive)
-	defer idle.Stop()
 	for {
-		if keepAlive < 0 {
-			idle.Stop()
-		} else {
-			idle.Reset(keepAlive)
+		var idle <-chan time.Time
+		if keepAlive >= 0 {
+			idle = time.After(keepAlive)
 		}
 		var err error
 		select {
 		case <-s.queue.Ready():
 			err = s.stream.SendAll(s.queue.Take().Bytes())
-		case <-idle.C:
+		case <-idle:
 			err = s.stream.SendComment()
 		case <-disconnected:
 			return
@@ -241,12 +234,10 @@ func (s *sessions) close() error {
 		closing.Go(func() { session.conn.Close() })
 	}
 	closing.Wait()
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
 	select {
 	case <-s.empty:
 		return nil
-	case <-timer.C:
+	case <-time.After(closeTimeout):
 		return errStillOpen
 	}
 }

@@ -169,11 +169,9 @@ func (c *child) closeAfterExit() {
 	case <-c.Conn.Done():
 		return
 	}
-	timer := time.NewTimer(outputTimeout)
-	defer timer.Stop()
 	select {
 	case <-c.Conn.Done():
-	case <-timer.C:
+	case <-time.After(outputTimeout):
 		c.Conn.Close()
 	}
 }
@@ -196,24 +194,20 @@ func (c *child) terminate() {
 }
 
 func (c *child) exitsWithin(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-c.exited:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 }
 
 // exitsByItself reports whether the child exits within the limit, and has not been sent TERM.
 func (c *child) exitsByItself(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-c.exited:
 	case <-c.terminated:
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 	select {

@@ -44,8 +44,7 @@ func (m *memory) Request(ctx context.Context, subject string, data []byte) ([]by
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(memoryTimeout)
-	defer timer.Stop()
+	timeout := time.After(memoryTimeout)
 	for _, s := range subscribers {
 		select {
 		case data := <-reply:
@@ -55,7 +54,7 @@ func (m *memory) Request(ctx context.Context, subject string, data []byte) ([]by
 			return nil, ctx.Err()
 		case <-m.closed:
 			return nil, ErrClosed
-		case <-timer.C:
+		case <-timeout:
 			return nil, fmt.Errorf("store: no reply within %v: %w", memoryTimeout, context.DeadlineExceeded)
 		}
 	}

@@ -140,9 +140,7 @@ func (m *memory) waitForJob(ctx context.Context, q *memoryQueue, now time.Durati
 	changed := q.changed
 	var due <-chan time.Time
 	if len(q.jobs) > 0 {
-		timer := time.NewTimer(q.jobs[0].at - now)
-		defer timer.Stop()
-		due = timer.C
+		due = time.After(q.jobs[0].at - now)
 	}
 	m.mu.Unlock()
 	defer m.mu.Lock()

@@ -190,11 +190,9 @@ func (c *clientConn) sessionLost() {
 		return
 	}
 	c.incoming.Go(func(context.Context) {
-		timer := time.NewTimer(lossTimeout)
-		defer timer.Stop()
 		select {
 		case <-c.state.done:
-		case <-timer.C:
+		case <-time.After(lossTimeout):
 			c.state.end()
 		}
 	})

@@ -33,10 +33,8 @@ func (at *cursor) wait(ctx context.Context) error {
 	if pause == 0 || at.failures > 0 {
 		pause = max(pause, at.pause.Next())
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -196,11 +194,9 @@ func (c *clientConn) startListening(ctx context.Context) {
 	}
 	answered := make(chan struct{})
 	c.incoming.Go(func(context.Context) { c.listen(session, sync.OnceFunc(func() { close(answered) })) })
-	timer := time.NewTimer(listenTimeout)
-	defer timer.Stop()
 	select {
 	case <-answered:
-	case <-timer.C:
+	case <-time.After(listenTimeout):
 	case <-ctx.Done():
 	}
 }

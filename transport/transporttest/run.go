@@ -82,11 +82,9 @@ func (f *fixture) close(conn transport.Conn) {
 
 func (f *fixture) await(event <-chan struct{}, complaint string) {
 	f.Helper()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case <-event:
-	case <-timer.C:
+	case <-time.After(timeout):
 		f.Error(complaint)
 	}
 }

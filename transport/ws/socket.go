@@ -252,12 +252,10 @@ func (s *socket) closeReason() *CloseError {
 }
 
 func waitFor(event <-chan struct{}, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-event:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 }

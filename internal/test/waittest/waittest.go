@@ -13,12 +13,10 @@ const Timeout = 30 * time.Second
 // the test after [Timeout]. Only the goroutine of the test may call it.
 func Receive[T any](t testing.TB, what string, events <-chan T) T {
 	t.Helper()
-	late := time.NewTimer(Timeout)
-	defer late.Stop()
 	select {
 	case value := <-events:
 		return value
-	case <-late.C:
+	case <-time.After(Timeout):
 		t.Fatalf("waited %v for %s", Timeout, what)
 	}
 	panic("unreachable")

@@ -222,10 +222,8 @@ func attempt(ctx context.Context, operation func(context.Context) error) error {
 
 // wait waits, and reports whether ctx has not ended.
 func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return true
 	case <-ctx.Done():
 		return false

@@ -226,9 +226,7 @@ func (s *Store) ended(ctx context.Context) error {
 func (s *Store) wait(ctx context.Context, event <-chan struct{}, d time.Duration) error {
 	var timeout <-chan time.Time
 	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = time.After(d)
 	}
 	select {
 	case <-event:

@@ -192,10 +192,8 @@ func (f *fixture) wantBytes(operation string, got, want []byte) {
 // wait lets time pass.
 func (f *fixture) wait(d time.Duration) {
 	f.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-f.ctx.Done():
 		f.Fatal(context.Cause(f.ctx))
 	}
@@ -214,15 +212,13 @@ func (f *fixture) eventually(what string, done func() bool) {
 // await waits for an event.
 func await[T any](f *fixture, what string, events <-chan T) T {
 	f.Helper()
-	timer := time.NewTimer(eventTimeout)
-	defer timer.Stop()
 	select {
 	case event, ok := <-events:
 		if !ok {
 			f.Fatalf("%s: ended early", what)
 		}
 		return event
-	case <-timer.C:
+	case <-time.After(eventTimeout):
 		f.Fatalf("%s: not within %v", what, eventTimeout)
 	}
 	panic("unreachable")
