@@ -240,7 +240,7 @@ func (c *Client) negotiateTogether(ctx context.Context) (probed, err error) {
 	}
 	start(probes, c.probe)
 	due := time.After(min(c.config.ProbeTimeout, HandshakeDelay)) // the handshake
-	var timeout <-chan time.Time // of the probe, after the handshake has failed
+	var timeout <-chan time.Time                                  // of the probe, after the handshake has failed
 	sent := false
 	for {
 		select {
