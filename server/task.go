@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -201,7 +200,6 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if err != nil {
 		return nil, err
 	}
-	request.TTL = cmp.Or(request.TTL, era.DefaultTaskTTL)
 	created, err := engine.Create(ctx, task.Spec{
 		Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state, Executed: era.StoredResult(call) != nil,
 	})

@@ -444,7 +444,7 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 		case asks && !MayAsk(req.Method):
 			return mayNotAsk(req.Method)
 		case asks && question.WantsTask():
-			result, err = b.server.becomeTask(ctx, c, withTTL(c, *question.Task))
+			result, err = b.server.becomeTask(ctx, c, *question.Task)
 		case asks:
 			if err := c.beginRound(); err != nil {
 				return err

@@ -88,7 +88,7 @@ func (s *Server) asTask(ctx context.Context, c *call, result mcp.Result) (*mcp.T
 		return nil, lostResult(err)
 	}
 	c.Store(storedResult, encoded)
-	task, err := s.becomeTask(ctx, c, withTTL(c, mcp.TaskRequest{}))
+	task, err := s.becomeTask(ctx, c, mcp.TaskRequest{})
 	if err != nil {
 		return nil, lostResult(err)
 	}
@@ -114,23 +114,20 @@ func StoredResult(c *mcp.Call) json.RawMessage {
 	return result
 }
 
-// DefaultTaskTTL is the time to live of a task that has none of its own.
-const DefaultTaskTTL = 24 * time.Hour
+// defaultTaskTTL is the time to live of a task whose tool has none.
+const defaultTaskTTL = 24 * time.Hour
 
-// withTTL returns a request with the time to live that the client wants, if it is shorter than the time to live of the
-// request.
-func withTTL(c *call, request mcp.TaskRequest) mcp.TaskRequest {
-	var ttl int64 // milliseconds
-	if raw := c.Member("task", "ttl"); raw == nil || json.Unmarshal(raw, &ttl) != nil || ttl <= 0 {
-		return request
+// taskTTL returns the time to live of a call's task: ttl, which is that of the tool, or less if a client of 2025-11-25
+// wants less.
+func taskTTL(c *call, ttl time.Duration) time.Duration {
+	if ttl <= 0 {
+		ttl = defaultTaskTTL
 	}
-	if request.TTL <= 0 {
-		request.TTL = DefaultTaskTTL
+	var wanted int64 // milliseconds
+	if c.Caller.Version != mcp.Version20251125 || json.Unmarshal(c.Member("task", "ttl"), &wanted) != nil || wanted <= 0 || wanted >= ttl.Milliseconds() {
+		return ttl
 	}
-	if ttl < request.TTL.Milliseconds() {
-		request.TTL = time.Duration(ttl) * time.Millisecond
-	}
-	return request
+	return time.Duration(wanted) * time.Millisecond
 }
 
 // handleLegacyTask answers the requests about tasks of a session of 2025-11-25.

@@ -110,6 +110,7 @@ func TaskResult(result mcp.Result) (json.RawMessage, error) {
 // becomeTask answers a call with a task, which continues in the background.
 func (s *Server) becomeTask(ctx context.Context, c *call, request mcp.TaskRequest) (*mcp.Task, error) {
 	c.ID()
+	request.TTL = taskTTL(c, request.TTL)
 	task, err := s.core.CreateTask(ctx, &c.Call, request, c.encodeState())
 	c.continues = err == nil
 	return task, err
