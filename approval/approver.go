@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -319,7 +320,6 @@ type vote struct {
 type tally struct {
 	needed, open int
 	by           []string
-	counted      bool          // there was a yes
 	remember     time.Duration // the shortest of the yeses
 	err          error         // of the first approver that failed
 }
@@ -336,9 +336,7 @@ func (t *tally) count(v vote) (a Answer, decided bool, err error) {
 		return v.answer, true, nil
 	default:
 		t.needed--
-		if !t.counted || v.answer.Remember < t.remember {
-			t.counted, t.remember = true, v.answer.Remember
-		}
+		t.remember = min(t.remember, v.answer.Remember)
 		if v.answer.By != "" {
 			t.by = append(t.by, v.answer.By)
 		}
@@ -354,7 +352,7 @@ func (t *tally) count(v vote) (a Answer, decided bool, err error) {
 
 // Approve asks the approvers.
 func (q *quorum) Approve(ctx context.Context, r *Request) (Answer, error) {
-	t := &tally{needed: q.count, open: len(q.callers) + len(q.others)}
+	t := &tally{needed: q.count, open: len(q.callers) + len(q.others), remember: math.MaxInt64}
 	for _, caller := range q.callers {
 		answer, err := approve(ctx, caller, r)
 		if _, asks := mcp.AsInputRequired(err); asks {

@@ -320,12 +320,10 @@ func (sub *eventSubscription) deliver(e *mcp.EventOccurrence) error {
 	if e.EventID == "" {
 		return eventsEnded{errors.New("an event of the server has no eventId")}
 	}
-	if sub.repeats(e.EventID) {
-		sub.moveTo(e.Cursor)
-		return nil
-	}
-	if err := sub.yield(e); err != nil {
-		return eventsEnded{err}
+	if !sub.repeats(e.EventID) {
+		if err := sub.yield(e); err != nil {
+			return eventsEnded{err}
+		}
 	}
 	sub.moveTo(e.Cursor)
 	return nil

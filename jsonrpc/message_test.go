@@ -393,3 +393,15 @@ func TestNewRequestMembers(t *testing.T) {
 		}
 	}
 }
+
+// TestCodes: peers know the codes of JSON-RPC 2.0, section 5.1, and clients of other libraries the code of a busy server.
+func TestCodes(t *testing.T) {
+	for code, want := range map[jsonrpc.Code]int{
+		jsonrpc.ParseError: -32700, jsonrpc.InvalidRequest: -32600, jsonrpc.MethodNotFound: -32601,
+		jsonrpc.InvalidParams: -32602, jsonrpc.InternalError: -32603, jsonrpc.Busy: 429,
+	} {
+		if int(code) != want {
+			t.Errorf("the code is %d, want %d", code, want)
+		}
+	}
+}

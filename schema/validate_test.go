@@ -86,6 +86,7 @@ func TestGeneralTexts(t *testing.T) {
 	for _, test := range []struct{ schema, instance, want string }{
 		{`{"anyOf":[{"type":"string"},{"type":"integer","minimum":5}]}`, `3`, `expected one of these: a string; or at least 5, got the number 3`},
 		{`{"oneOf":[{"properties":{"k":{"const":"a"}}},{"required":["n"]}]}`, `{"k":"b"}`, `expected one of these: at "/k": expected "a", got "b"; or missing "n", got an object`},
+		{`{"anyOf":[{"anyOf":[{"anyOf":[{"anyOf":[{"anyOf":[{"type":"string"}]}]}]}]}]}`, `3`, `expected one of these: one of these: one of these: a value that matches an alternative, got the number 3`},
 		{`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`, `expected a value that matches one alternative only, not both 0 and 1, got 3`},
 		{`{"allOf":[{"type":"string"},{"type":"integer"}]}`, `null`, "expected a string, got null\nexpected an integer, got null"},
 		{`{"not":{"type":"string"}}`, `"x"`, `expected a value that does not match the schema in not, got "x"`},

@@ -117,6 +117,35 @@ func (c *taskClient) cancel(id string) {
 	}
 }
 
+// TestProgressOfTask: the status of a task says how far its function is, in the function's words if it has any.
+func TestProgressOfTask(t *testing.T) {
+	for _, test := range []struct {
+		progress, total       float64
+		message               string
+		status, progressParam string
+	}{
+		{1, 4, "baking", "baking", `{"progress":1,"total":4}`},
+		{0.5, 1, "", "0.5 of 1", `{"progress":0.5,"total":1}`},
+		{3, 0, "", "3", `{"progress":3}`},
+	} {
+		inBubble(t, nil, func(t *testing.T, c *taskClient) {
+			server.AddTool(c.server, server.Tool{Name: "bake", Task: server.TaskOptional}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+				err := r.Progress(ctx, test.progress, test.total, test.message)
+				<-time.After(time.Minute)
+				return "baked", err
+			})
+			id := c.start("bake", `{}`)
+			synctest.Wait()
+			task := c.expect(id, mcp.TaskWorking)
+			if progress := string(task.Meta.Get(mcp.MetaTaskProgress)); task.StatusMessage != test.status || progress != test.progressParam {
+				t.Errorf("the status is %q, %s, want %q, %s", task.StatusMessage, progress, test.status, test.progressParam)
+			}
+			<-time.After(time.Minute)
+			c.expect(id, mcp.TaskCompleted)
+		})
+	}
+}
+
 // A function that asks, reports and keeps values is the same with and without a task.
 func TestFunctionRunsAsTask(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, c *taskClient) {
