@@ -261,7 +261,7 @@ func (g *guard) openGrant(ctx context.Context, call *mcp.Call, target Target, d 
 func (g *guard) appendEntry(now time.Time, grant *grant, event string, a Answer) error {
 	r := grant.request
 	log := g.opts.Logger.With("request", r.ID, "server", r.Server, "tool", r.Tool, "caller", r.Caller)
-	log.Info("approval "+string(event), "by", a.By, "reason", a.Reason)
+	log.Info("approval "+event, "by", a.By, "reason", a.Reason)
 	if g.opts.Journal == nil {
 		return nil
 	}

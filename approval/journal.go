@@ -132,7 +132,7 @@ func (m stateMachine) check(e *Entry) error {
 		return refuse("unknown event")
 	}
 	if !valid {
-		return refuse("the request is " + string(state.event))
+		return refuse("the request is " + state.event)
 	}
 	if e.Event == eventExecuting && !e.Time.Before(state.deadline) {
 		return refuse("the approval has expired")

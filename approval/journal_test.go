@@ -53,7 +53,7 @@ func entries(t testing.TB, path string) (list []approval.Entry) {
 func events(t testing.TB, path string) (list []string) {
 	t.Helper()
 	for _, e := range entries(t, path) {
-		list = append(list, string(e.Event))
+		list = append(list, e.Event)
 	}
 	return list
 }
@@ -147,7 +147,7 @@ func TestJournalRestart(t *testing.T) {
 	again := openJournal(t, path)
 	var ends []string
 	for _, e := range entries(t, path)[6:] {
-		ends = append(ends, e.ID+" "+string(e.Event))
+		ends = append(ends, e.ID+" "+e.Event)
 	}
 	if want := []string{"approved withdrawn", "asked withdrawn", "executing failed"}; !slices.Equal(ends, want) {
 		t.Errorf("the journal goes on with %q, want %q", ends, want)
@@ -329,7 +329,7 @@ func TestJournalFails(t *testing.T) {
 	all := []string{"asked", "approved", "executing", "executed"}
 	for i, event := range all {
 		for _, how := range []string{"error", "panic"} {
-			t.Run(string(event)+" "+how, func(t *testing.T) {
+			t.Run(event+" "+how, func(t *testing.T) {
 				d := memoryJournal{fails: func(e approval.Entry) error {
 					if e.Event != event {
 						return nil

@@ -223,7 +223,7 @@ func (s *managedSession) setStateLocked(status string, session *client.Session, 
 			s.failedSince = s.since
 		}
 	case statusReady, statusIdle:
-		s.logger.Info("the server is " + string(status))
+		s.logger.Info("the server is " + status)
 		s.failedSince = time.Time{}
 	case statusStopped:
 		s.logger.Info("the server was stopped")

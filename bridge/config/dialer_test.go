@@ -126,7 +126,7 @@ func TestRemoteServersGetTheHeaders(t *testing.T) {
 		"sse":  sse.Handler(reporter{}, nil),
 		"ws":   ws.Handler(reporter{}, nil),
 	} {
-		t.Run(string(kind), func(t *testing.T) {
+		t.Run(kind, func(t *testing.T) {
 			seen := make(chan http.Header, 16)
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				seen <- r.Header.Clone()

@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -40,9 +41,7 @@ func (s size) String() string {
 func TestLimits(t *testing.T) {
 	shown := map[string]string{}
 	for _, page := range []string{"../limits.md", "../production.md"} {
-		for name, value := range tableRows(t, page) {
-			shown[name] = value
-		}
+		maps.Copy(shown, tableRows(t, page))
 	}
 	values := limitValues(t)
 	for name, value := range values {
@@ -140,7 +139,7 @@ func limitValues(t *testing.T) map[string]string {
 		"verifications of one host":                                      fmt.Sprintf("%d per minute", declared(t, "server/webhook", "hostVerifications")),
 		"hosts that are verified":                                        fmt.Sprintf("%d per minute", declared(t, "server/webhook", "maxVerifiedKeys")),
 		"oauth.CodeFlow.Timeout":                                         time.Duration(declared(t, "transport/oauth", "defaultLoginTimeout")),
-		"oauth.LoginWindow":                                              time.Duration(oauth.LoginWindow),
+		"oauth.LoginWindow":                                              oauth.LoginWindow,
 		"oauth.ProtectOptions.Grace":                                     time.Duration(declared(t, "transport/oauth", "defaultTokenGrace")),
 	}
 	for prefix, limits := range map[string]any{"transport": transport.Limits{}.WithDefaults(), "client": client.Limits{}.WithDefaults()} {

@@ -259,7 +259,7 @@ func eventsByPath(t *testing.T, list []approval.Entry) map[string][]string {
 			}
 			paths[e.ID] = in.Path
 		}
-		found[paths[e.ID]] = append(found[paths[e.ID]], string(e.Event))
+		found[paths[e.ID]] = append(found[paths[e.ID]], e.Event)
 	}
 	return found
 }

@@ -66,7 +66,7 @@ func (s *scenario) openSkills(ctx context.Context, check string) error {
 			continue
 		}
 		_, err = skill.Load(ctx)
-		if refused, ok := errors.AsType[*skills.VerifyError](err); ok && check == "verify-"+strings.ReplaceAll(string(refused.Check), " ", "") {
+		if refused, ok := errors.AsType[*skills.VerifyError](err); ok && check == "verify-"+strings.ReplaceAll(refused.Check, " ", "") {
 			continue
 		} else if err != nil {
 			return err
