@@ -250,6 +250,7 @@ func TestTerminalTurns(t *testing.T) {
 	}
 	waittest.Receive(t, "the text on the screen", d.screen)
 	d.key(t, old+"\n") // without a question
+	d.key(t, "")       // is read when the line has been dropped
 	last := d.ask(t.Context(), writeRequest())
 	waittest.Receive(t, "the text on the screen", d.screen)
 	d.key(t, strings.Repeat("x", 10_000)+old+"\n")
