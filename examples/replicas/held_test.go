@@ -55,6 +55,7 @@ var heldKinds = map[string]struct {
 	"webhook/subscriptions": {bytes: 1 << 10},
 	"webhook/states":        {bytes: 1 << 10},
 	"webhook/verified":      {bytes: 500},
+	"webhook/owned":         {bytes: 10 << 10},
 	"webhook/sweep":         {bytes: 300},
 	"entries of calls":      {bytes: 3 << 10}, // a stream of Redis has at least 4 KiB
 	"entries of events":     {bytes: 600},

@@ -15,12 +15,15 @@ type index struct {
 	byID       map[string]*delivery.Subscription
 	byEvent    map[string]map[string]*delivery.Subscription
 	principals map[string]int // how many subscriptions each has
+	// pending and pendingOf count the subscriptions that this replica is adding: of all principals, and of each.
+	pending   int
+	pendingOf map[string]int
 }
 
 func newIndex() *index {
 	return &index{
 		byID: map[string]*delivery.Subscription{}, byEvent: map[string]map[string]*delivery.Subscription{},
-		principals: map[string]int{},
+		principals: map[string]int{}, pendingOf: map[string]int{},
 	}
 }
 
@@ -85,9 +88,26 @@ func (x *index) live(in map[string]*delivery.Subscription, now time.Time) []*del
 	return list
 }
 
-// count returns the number of live subscriptions, and that of a principal.
-func (x *index) count(principal string, now time.Time) (all, own int) {
+// reserve makes room for a subscription that is being added, and counts it until release is called. The error is a
+// [delivery.LimitError].
+func (x *index) reserve(principal string, maxOwn, maxAll int, now time.Time) (release func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.live(x.byID, now)), x.principals[principal]
+	all := len(x.live(x.byID, now)) + x.pending // live removes what has expired
+	switch {
+	case x.principals[principal]+x.pendingOf[principal] >= maxOwn:
+		return nil, &delivery.LimitError{Limit: "subscriptions", Max: maxOwn}
+	case all >= maxAll:
+		return nil, &delivery.LimitError{Limit: "subscriptions", Max: maxAll}
+	}
+	x.pending++
+	x.pendingOf[principal]++
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.pending--
+		if x.pendingOf[principal]--; x.pendingOf[principal] == 0 {
+			delete(x.pendingOf, principal)
+		}
+	}, nil
 }

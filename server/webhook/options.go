@@ -35,9 +35,11 @@ type Options struct {
 	// Forever allows subscriptions without expiry. It needs a Store that is durable. A
 	// subscription without expiry is removed when its deliveries were suspended for 7 days.
 	Forever bool
-	// MaxSubscriptions is the maximum number of subscriptions. Default 10,000.
+	// MaxSubscriptions is the maximum number of subscriptions. Replicas that add subscriptions at the same moment may
+	// exceed it. Default 10,000.
 	MaxSubscriptions int
-	// MaxPerPrincipal is the maximum number of subscriptions of one principal. Default 100.
+	// MaxPerPrincipal is the maximum number of subscriptions of one principal. Replicas count them together. Default
+	// 100, maximum 10,000.
 	MaxPerPrincipal int
 
 	// Deliveries is the maximum number of subscriptions to which a replica delivers at a
@@ -92,6 +94,7 @@ const (
 	defaultMaxTTL     = 24 * time.Hour
 	defaultMax        = 10_000
 	defaultPrincipal  = 100
+	mostPerPrincipal  = 10_000 // whose ids fit into one record
 	defaultDeliveries = 64
 	defaultPerHost    = 16
 	defaultTimeout    = 10 * time.Second
@@ -137,6 +140,8 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 	}
 	switch {
+	case opts.MaxPerPrincipal > mostPerPrincipal:
+		return opts, fmt.Errorf("webhook: Options.MaxPerPrincipal is %d, and at most %d", opts.MaxPerPrincipal, mostPerPrincipal)
 	case opts.MinTTL > opts.DefaultTTL || opts.DefaultTTL > opts.MaxTTL:
 		return opts, errors.New("webhook: Options.DefaultTTL is not between MinTTL and MaxTTL")
 	case opts.Timeout > maxTimeout:

@@ -2,11 +2,14 @@ package webhook
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/internal/webhook"
 	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -17,12 +20,22 @@ const (
 	subscriptionsPrefix = "webhook/subscriptions"
 	statesPrefix        = "webhook/states"
 	verifiedPrefix      = "webhook/verified"
+	ownedPrefix         = "webhook/owned"
 	sweepKey            = "webhook/sweep"
 	queueName           = "webhook/deliveries"
 )
 
 func subscriptionKey(id string) string { return subscriptionsPrefix + "/" + id }
 func stateKey(id string) string        { return statesPrefix + "/" + id }
+
+func ownedKey(principal string) string {
+	sum := sha256.Sum256(token.Binding("owner", principal))
+	return ownedPrefix + "/" + hex.EncodeToString(sum[:16])
+}
+
+// owned are the subscriptions of one principal: their ids, and when they end in seconds since 1970, 0 for never. Some may
+// have ended earlier.
+type owned map[string]int64
 
 // A subscription is what the client has asked for. Every replica watches these records, so they
 // change only when the client subscribes.
@@ -118,11 +131,12 @@ type records struct {
 	subscriptions state.Records[subscription]
 	states        state.Records[progress]
 	verified      state.Records[verification]
+	owned         state.Records[owned]
 }
 
 func newRecords(kv store.KV, key *state.Key) records {
 	return records{
-		state.NewRecords[subscription](kv, key), state.NewRecords[progress](kv, key), state.NewRecords[verification](kv, key),
+		state.NewRecords[subscription](kv, key), state.NewRecords[progress](kv, key), state.NewRecords[verification](kv, key), state.NewRecords[owned](kv, key),
 	}
 }
 

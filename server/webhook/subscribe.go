@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
@@ -47,9 +48,11 @@ func (d *deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery
 	}
 	live := existing != nil
 	if !live {
-		if err := d.checkLimits(r.Principal, now); err != nil {
+		release, err := d.index.reserve(r.Principal, d.options.MaxPerPrincipal, d.options.MaxSubscriptions, now)
+		if err != nil {
 			return delivery.Grant{}, err
 		}
+		defer release()
 	}
 	if err := d.verify(ctx, requested); err != nil {
 		return delivery.Grant{}, err
@@ -69,7 +72,14 @@ func (d *deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery
 			return delivery.Grant{}, err
 		}
 	}
-	if err := d.putSubscription(ctx, requested); err != nil {
+	stored, err := d.putSubscription(ctx, requested)
+	if err != nil {
+		return delivery.Grant{}, err
+	}
+	if err := d.addOwned(ctx, requested, live); err != nil {
+		if !live {
+			d.withdraw(ctx, stored)
+		}
 		return delivery.Grant{}, err
 	}
 	d.index.add(&requested.Subscription)
@@ -112,15 +122,84 @@ func (d *deliverer) expiry(r *delivery.Request, now time.Time) time.Time {
 	return now.Add(min(max(ttl, d.options.MinTTL), d.options.MaxTTL))
 }
 
-func (d *deliverer) checkLimits(principal string, now time.Time) error {
-	all, own := d.index.count(principal, now)
-	if own >= d.options.MaxPerPrincipal {
-		return &delivery.LimitError{Limit: "subscriptions", Max: d.options.MaxPerPrincipal}
-	}
-	if all >= d.options.MaxSubscriptions {
-		return &delivery.LimitError{Limit: "subscriptions", Max: d.options.MaxSubscriptions}
+// addOwned adds a stored subscription to those of its principal, which replicas count together. A subscription that lives
+// already always has room. What is not stored any more is removed when there is no room.
+func (d *deliverer) addOwned(ctx context.Context, sub *subscription, live bool) error {
+	_, err := d.records.owned.Put(ctx, ownedKey(sub.Principal), func(rec *state.Record[owned]) error {
+		now := time.Now()
+		held := make(owned, len(rec.Value)+1)
+		for id, until := range rec.Value {
+			if until == 0 || now.Before(time.Unix(until, 0)) {
+				held[id] = until
+			}
+		}
+		if _, known := held[sub.ID]; !known && !live && len(held) >= d.options.MaxPerPrincipal {
+			if err := d.forget(ctx, held); err != nil {
+				return err
+			}
+			if len(held) >= d.options.MaxPerPrincipal {
+				return &delivery.LimitError{Limit: "subscriptions", Max: d.options.MaxPerPrincipal}
+			}
+		}
+		held[sub.ID] = 0
+		if !sub.Expires.IsZero() {
+			held[sub.ID] = sub.Expires.Unix() + 1
+		}
+		rec.Value = held
+		rec.Extend(sub.Expires)
+		return nil // also if nothing changes: it must conflict with a replica that removes the subscription
+	})
+	return err
+}
+
+// forget removes the subscriptions that are not stored any more.
+func (d *deliverer) forget(ctx context.Context, held owned) error {
+	for id := range held {
+		sub, err := d.records.subscription(ctx, id)
+		if err != nil {
+			return err
+		}
+		if sub == nil {
+			delete(held, id)
+		}
 	}
 	return nil
+}
+
+// removeOwned removes a subscription that is not stored any more from those of its principal. After an error it counts
+// until there is no room.
+func (d *deliverer) removeOwned(ctx context.Context, principal, id string) {
+	rec, err := d.records.owned.Update(ctx, ownedKey(principal), func(rec *state.Record[owned]) error {
+		if _, counted := rec.Value[id]; !counted {
+			return state.ErrUnchanged
+		}
+		switch sub, err := d.records.subscription(ctx, id); {
+		case err != nil:
+			return err
+		case sub != nil:
+			return state.ErrUnchanged
+		}
+		rec.Value = maps.Clone(rec.Value)
+		delete(rec.Value, id)
+		return nil
+	})
+	if err == nil && len(rec.Value) == 0 {
+		_ = d.records.owned.Delete(ctx, ownedKey(principal), rec)
+	}
+}
+
+// withdrawTimeout bounds the removal of a subscription that is refused.
+const withdrawTimeout = 5 * time.Second
+
+// withdraw removes a subscription that was stored, and is refused. What cannot be removed lapses.
+func (d *deliverer) withdraw(ctx context.Context, stored *state.Record[subscription]) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
+	defer cancel()
+	id := stored.Value.ID
+	if d.records.subscriptions.Delete(ctx, subscriptionKey(id), stored) == nil { // it is not of a later call
+		_ = d.records.states.Delete(ctx, stateKey(id), nil)
+		d.index.remove(id)
+	}
 }
 
 // refreshProgress ends a suspension. found is false if the progress does not exist or has ended, so the
@@ -159,8 +238,8 @@ func (d *deliverer) beginProgress(ctx context.Context, sub *subscription, start 
 }
 
 // putSubscription writes a subscription. If the secret changes, the earlier one is kept for a time.
-func (d *deliverer) putSubscription(ctx context.Context, sub *subscription) error {
-	_, err := d.records.subscriptions.Put(ctx, subscriptionKey(sub.ID), func(rec *state.Record[subscription]) error {
+func (d *deliverer) putSubscription(ctx context.Context, sub *subscription) (*state.Record[subscription], error) {
+	return d.records.subscriptions.Put(ctx, subscriptionKey(sub.ID), func(rec *state.Record[subscription]) error {
 		earlier := rec.Value
 		sub.Previous, sub.PreviousUntil = earlier.Previous, earlier.PreviousUntil
 		if earlier.Secret != "" && earlier.Secret != sub.Secret {
@@ -169,7 +248,6 @@ func (d *deliverer) putSubscription(ctx context.Context, sub *subscription) erro
 		rec.Value, rec.Until = *sub, sub.Expires
 		return nil
 	})
-	return err
 }
 
 // Unsubscribe removes a subscription. The error is ErrNoSubscription of package internal/webhook if
@@ -190,6 +268,7 @@ func (d *deliverer) Unsubscribe(ctx context.Context, key delivery.Key) error {
 		return err
 	}
 	d.index.remove(id)
+	d.removeOwned(ctx, key.Principal, id)
 	if missing {
 		return delivery.ErrNoSubscription
 	}

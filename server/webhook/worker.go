@@ -350,6 +350,9 @@ func (r *run) removeSubscription(ctx context.Context) error {
 		return nil
 	}
 	r.d.index.remove(r.sub.ID)
+	if err == nil {
+		r.d.removeOwned(ctx, r.sub.Principal, r.sub.ID)
+	}
 	return err
 }
 
