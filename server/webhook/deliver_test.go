@@ -413,7 +413,7 @@ func TestReplicas(t *testing.T) {
 		}
 		start := func() replica {
 			s := &mortal{Store: memory}
-			d := newDeliverer(t, e, webhook.Options{Store: s, MaxPerPrincipal: subscriptions, Attempts: 50, RetryWindow: time.Hour, Deliveries: 8, DeliveriesPerHost: 8})
+			d := newDeliverer(t, e, webhook.Options{Store: s, MaxPerPrincipal: subscriptions, Attempts: 50, RetryWindow: time.Hour, Deliveries: 8, DeliveriesPerHost: 8, Verified: anyURL})
 			return replica{d, s, run(t, d, f.read)}
 		}
 		replicas := []replica{start(), start(), start()}
@@ -732,7 +732,7 @@ func TestHostLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, f := &endpoint{}, &feed{}
 		e.handle = func(http.ResponseWriter, posted) { <-time.After(time.Second) }
-		d := newDeliverer(t, e, webhook.Options{Store: newMemory(t), DeliveriesPerHost: 3})
+		d := newDeliverer(t, e, webhook.Options{Store: newMemory(t), DeliveriesPerHost: 3, Verified: anyURL})
 		run(t, d, f.read)
 		for i := range 20 {
 			subscribe(t, d, request("alice", fmt.Sprintf("https://proxy.example.com/hooks/%d", i)))

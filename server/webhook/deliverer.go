@@ -44,6 +44,7 @@ type deliverer struct {
 	index      *index
 	principals *limiter
 	hosts      *limiter
+	pairs      *limiter        // of a principal and a host; bounds verifications only
 	source     delivery.Source // set by Run
 	worker     state.Worker    // set by Run
 }
@@ -61,6 +62,7 @@ func New(opts *Options) (delivery.Deliverer, error) {
 		options: options, store: options.Store, index: newIndex(),
 		principals: newLimiter((options.Deliveries+1)/2, principalVerifications),
 		hosts:      newLimiter(options.DeliveriesPerHost, hostVerifications),
+		pairs:      newLimiter(0, sharedVerifications),
 	}
 	if d.store == nil {
 		if d.own, err = store.NewMemory(nil); err != nil {

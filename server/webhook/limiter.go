@@ -60,9 +60,12 @@ func (l *limiter) acquire(ctx context.Context, key string) (release func(), ok b
 const (
 	// hostVerifications is how often this replica may verify URLs of one host in a minute.
 	hostVerifications = 30
+	// sharedVerifications is how many of them one principal may cause.
+	sharedVerifications = hostVerifications / 2
 	// principalVerifications is how often this replica may verify URLs of one principal in a minute.
 	principalVerifications = 100
-	// maxVerifiedKeys is how many hosts, and how many principals, may have verifications in a minute.
+	// maxVerifiedKeys is how many hosts, how many principals, and how many pairs of both, may have verifications in a
+	// minute.
 	maxVerifiedKeys = 1000
 )
 

@@ -184,6 +184,9 @@ func newDeliverer(t testing.TB, e http.RoundTripper, opts webhook.Options) deliv
 	return d
 }
 
+// anyURL is a [webhook.Options].Verified for tests with more URLs than may be verified in a minute.
+func anyURL(context.Context, string, string) bool { return true }
+
 // run runs a deliverer until stop is called, or the test ends.
 func run(t testing.TB, d delivery.Deliverer, source delivery.Source) (stop func()) {
 	t.Helper()

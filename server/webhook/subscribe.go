@@ -361,7 +361,11 @@ func (d *deliverer) challenge(ctx context.Context, sub *subscription) error {
 	if !d.principals.mayVerify(sub.Principal, now) {
 		return &delivery.LimitError{Limit: "verifications", Max: principalVerifications}
 	}
-	if !d.hosts.mayVerify(hostOf(sub.URL), now) {
+	host := hostOf(sub.URL)
+	if !d.pairs.mayVerify(string(token.Binding(sub.Principal, host)), now) {
+		return &delivery.LimitError{Limit: "verifications", Max: sharedVerifications}
+	}
+	if !d.hosts.mayVerify(host, now) {
 		return &delivery.LimitError{Limit: "verifications", Max: hostVerifications}
 	}
 	nonce := rand.Text()

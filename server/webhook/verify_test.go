@@ -167,18 +167,25 @@ func TestVerificationIsRemembered(t *testing.T) {
 	})
 }
 
+// A host gets at most 30 verifications in a minute, and one principal causes at most half of them, so that another one can
+// subscribe with the same host.
 func TestVerificationsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDeliverer(t, roundTripper{http.NotFoundHandler()}, webhook.Options{Store: newMemory(t)})
-		limited := 0
-		for i := range 40 {
-			_, err := d.Subscribe(t.Context(), request("alice", fmt.Sprintf("https://victim.example.com/%d", i)))
-			if limit, ok := errors.AsType[*delivery.LimitError](err); ok && limit.Limit == "verifications" {
-				limited++
+		for _, test := range []struct {
+			principal     string
+			count, passed int
+		}{{"alice", 40, 15}, {"bob", 10, 10}, {"alice", 1, 0}, {"carol", 10, 5}} {
+			passed := 0
+			for i := range test.count {
+				_, err := d.Subscribe(t.Context(), request(test.principal, fmt.Sprintf("https://victim.example.com/%d", i)))
+				if limit, ok := errors.AsType[*delivery.LimitError](err); !ok || limit.Limit != "verifications" {
+					passed++
+				}
 			}
-		}
-		if limited != 10 {
-			t.Errorf("%d of 40 verifications were refused, want 10", limited)
+			if passed != test.passed {
+				t.Errorf("%d of %d verifications for %s were made, want %d", passed, test.count, test.principal, test.passed)
+			}
 		}
 	})
 }
