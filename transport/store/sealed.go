@@ -42,7 +42,9 @@ const (
 //
 // Values, entries, jobs, messages and replies are encrypted with AES-256-GCM, and bound to their type and name: data
 // that was moved to another key, stream, queue or subject does not open. An operation that meets such data returns
-// [ErrForged]; a subscriber gets a message with Missed. Each segment of a name is replaced by a keyed hash
+// [ErrForged]; a subscriber gets a message with Missed. Such data must not keep others from being read: Watch, Read and
+// Follow yield ErrForged, with the key if the value had another content before, or the id of the entry, and go on; Pull
+// removes the job. Each segment of a name is replaced by a keyed hash
 // (HMAC-SHA-256) of the name up to its end, since names contain ids of sessions. Everything after the seventh segment
 // is one hash.
 //
@@ -218,8 +220,10 @@ func (s *sealed) Watch(ctx context.Context, prefix string) iter.Seq2[Item, error
 			} else {
 				v, err := s.openValue(item.Key, item.Value)
 				if err != nil {
-					yield(Item{}, err)
-					return
+					if !yield(Item{Key: watched.names[item.Key].name, Revision: item.Revision}, err) {
+						return
+					}
+					continue
 				}
 				if v.key != prefix && !strings.HasPrefix(v.key, prefix+"/") {
 					continue
@@ -291,14 +295,12 @@ func (s *sealed) entries(stream string, read func(name string) iter.Seq2[Entry, 
 		}
 		binding := token.Binding("entry", name)
 		for entry, err := range read(name) {
-			if err == nil {
-				entry.Data, err = s.open(entry.Data, binding)
-			}
 			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
-			if !yield(entry, nil) {
+			entry.Data, err = s.open(entry.Data, binding)
+			if !yield(entry, err) {
 				return
 			}
 		}
@@ -335,13 +337,15 @@ func (s *sealed) Pull(ctx context.Context, queue string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := s.open(inner.Data, token.Binding("job", name, inner.ID))
-	if err != nil {
-		return nil, err
-	}
 	job := &Job{Queue: queue, Attempt: inner.Attempt, Lease: inner, HeldFor: inner.HeldFor}
-	job.ID, job.Data, err = cutNamed(content)
+	content, err := s.open(inner.Data, token.Binding("job", name, inner.ID))
+	if err == nil {
+		job.ID, job.Data, err = cutNamed(content)
+	}
 	if err != nil {
+		// The name of the queue is made with the key, so nobody else can open the job. It would be delivered again after
+		// each lease.
+		_ = s.inner.Ack(ctx, inner)
 		return nil, err
 	}
 	inner.Data = nil // the worker needs only the lease

@@ -107,6 +107,11 @@ func (s *spy) Push(ctx context.Context, queue, id string, data []byte) error {
 	return s.Store.Push(ctx, queue, id, data)
 }
 
+func (s *spy) Ack(ctx context.Context, job *store.Job) error {
+	s.add("Ack", job.ID, nil)
+	return s.Store.Ack(ctx, job)
+}
+
 func (s *spy) Publish(ctx context.Context, subject string, data []byte) error {
 	s.add("Publish", subject, data)
 	return s.Store.Publish(ctx, subject, data)
@@ -229,13 +234,9 @@ func TestSealedRefusesForgedValues(t *testing.T) {
 			ok(t, err)
 			_, err = s.Get(ctx, "key")
 			wantForged(t, "Get", err)
-			yielded := 0
 			for _, err := range s.Watch(ctx, "key") {
 				wantForged(t, "Watch", err)
-				yielded++
-			}
-			if yielded != 1 {
-				t.Errorf("Watch yielded %d times, want one error", yielded)
+				break
 			}
 		})
 	}
@@ -246,6 +247,63 @@ func TestSealedRefusesForgedValues(t *testing.T) {
 	if item, err := s.Get(ctx, "key"); err != nil || string(item.Value) != "value" {
 		t.Errorf("Get of the original value: %+v, %v", item, err)
 	}
+}
+
+// A forged value does not keep the others from being watched.
+func TestSealedWatchGoesOn(t *testing.T) {
+	spy := newSpy(t)
+	s := sealed(t, spy, 1)
+	ctx := t.Context()
+	for _, key := range []string{"keys/a", "keys/b", "keys/c"} {
+		_, err := s.Create(ctx, key, []byte(key), 0)
+		ok(t, err)
+	}
+	name := spy.last("Create").name
+	forge := func() {
+		t.Helper()
+		item, err := spy.Get(ctx, name)
+		ok(t, err)
+		_, err = spy.Store.Update(ctx, name, []byte("forged"), item.Revision, 0)
+		ok(t, err)
+	}
+	forge()
+	for _, test := range []struct {
+		name string
+		want []string // sorted
+	}{{"unknown", []string{"", "keys/a", "keys/b"}}, {"known", []string{"!keys/b", "keys/a", "keys/b", "keys/d"}}} {
+		var got []string
+		for item, err := range s.Watch(ctx, "keys") {
+			if err != nil {
+				wantForged(t, "Watch", err)
+				if item.Key != "" {
+					item.Key = "!" + item.Key
+				}
+			}
+			if got = append(got, item.Key); len(got) == len(test.want) {
+				break
+			}
+			if len(got) == 2 && test.name == "known" {
+				name = nameOf(t, spy, s, "keys/b")
+				forge()
+				_, err = s.Create(ctx, "keys/d", nil, 0)
+				ok(t, err)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+		ok(t, spy.Delete(ctx, name, 0)) // of the forged value
+	}
+}
+
+// nameOf returns the encrypted name of a key.
+func nameOf(t *testing.T, spy *spy, s store.Store, key string) string {
+	t.Helper()
+	for range s.Watch(t.Context(), key) {
+		break
+	}
+	return spy.last("Watch").name
 }
 
 func TestSealedRefusesForgedEntries(t *testing.T) {
@@ -259,23 +317,32 @@ func TestSealedRefusesForgedEntries(t *testing.T) {
 	ok(t, err)
 	_, err = spy.Store.Append(ctx, spy.last("Append").name, other.data)
 	ok(t, err)
+	_, err = s.Append(ctx, "stream", []byte("2"))
+	ok(t, err)
 	for name, all := range map[string]iter.Seq2[store.Entry, error]{"Read": s.Read(ctx, "stream", 0), "Follow": s.Follow(ctx, "stream", 0)} {
 		var got []string
+		before := uint64(0)
 		for entry, err := range all {
+			if entry.ID <= before {
+				t.Errorf("%s: the id %d after %d", name, entry.ID, before)
+			}
+			before = entry.ID
 			if err != nil {
 				wantForged(t, name, err)
 				got = append(got, "error")
 				continue
 			}
-			got = append(got, string(entry.Data))
+			if got = append(got, string(entry.Data)); len(got) == 3 {
+				break
+			}
 		}
-		if want := []string{"1", "error"}; !slices.Equal(got, want) {
+		if want := []string{"1", "error", "2"}; !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
 
-// A forged job remains in the queue, and the ones after it are delivered.
+// A forged job is removed, and the ones after it are delivered.
 func TestSealedRefusesForgedJobs(t *testing.T) {
 	spy := newSpy(t)
 	s := sealed(t, spy, 1)
@@ -293,6 +360,9 @@ func TestSealedRefusesForgedJobs(t *testing.T) {
 	wantForged(t, "Pull", err)
 	if job, err := s.Pull(ctx, "queue"); err != nil || job.ID != "2" || string(job.Data) != "2" {
 		t.Errorf("Pull: %+v, %v, want the job 2", job, err)
+	}
+	if removed := spy.last("Ack").name; removed != "forged" {
+		t.Errorf("the job %q was removed, want the forged one", removed)
 	}
 	foreign := &store.Job{Queue: "queue", ID: "2"}
 	for name, err := range map[string]error{"Extend": s.Extend(ctx, foreign), "Ack": s.Ack(ctx, foreign), "Nak": s.Nak(ctx, foreign, 0)} {

@@ -17,7 +17,7 @@ import (
 // Keys, prefixes, streams, queues, ids of jobs and subjects have names that [CheckName]
 // accepts. An operation with another name fails.
 //
-// An iterator that yields an error, such as the error of its context, ends after it.
+// An iterator that yields an error, such as the error of its context, ends after it, unless the error is [ErrForged].
 type Store interface {
 	KV
 	Log
