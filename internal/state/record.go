@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -189,17 +190,21 @@ func (r Records[T]) Delete(ctx context.Context, key string, known *Record[T]) er
 	return nil
 }
 
-// Watch yields the records under prefix, and then each change; see [store.KV.Watch]. A record that was deleted is nil. An error that belongs to one record is yielded with its key,
-// and the next record follows; after an error without a key, nothing follows.
+// Watch yields the records under prefix, and then each change; see [store.KV.Watch]. A record that was deleted is nil.
+// An error that belongs to one record is yielded with its key, or with prefix if a sealed store cannot tell the key, and
+// the next record follows; after an error without a key, nothing follows.
 func (r Records[T]) Watch(ctx context.Context, prefix string) iter.Seq2[Change[T], error] {
 	return func(yield func(Change[T], error) bool) {
 		for item, err := range r.kv.Watch(ctx, prefix) {
-			if err != nil {
+			change := Change[T]{Key: item.Key, revision: item.Revision}
+			switch {
+			case errors.Is(err, store.ErrForged):
+				change.Key = cmp.Or(item.Key, prefix)
+				err = fmt.Errorf("watching the record %s: %w", change.Key, err)
+			case err != nil:
 				yield(Change[T]{}, fmt.Errorf("watching the records %s: %w", prefix, err))
 				return
-			}
-			change := Change[T]{Key: item.Key, revision: item.Revision}
-			if !item.Deleted {
+			case !item.Deleted:
 				change.Record, err = r.decode(ctx, item.Key, item)
 			}
 			if !yield(change, err) {

@@ -56,6 +56,9 @@ func (w *Worker) Work(ctx context.Context) {
 			return
 		}
 		w.Logger.Warn("jobs cannot be taken from the store; it is tried again", "queue", w.Name, "error", err)
+		if errors.Is(err, store.ErrForged) {
+			continue // the job has been removed, and the next ones must not wait for it
+		}
 		if pause.Wait(ctx) != nil {
 			return
 		}
