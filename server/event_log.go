@@ -156,7 +156,7 @@ func (t *topic) head(ctx context.Context, s *Server) (uint64, error) {
 				last = 0
 				break
 			}
-			if err != nil {
+			if err != nil && !errors.Is(err, store.ErrForged) {
 				return 0, err
 			}
 			last, added = e.ID, time.Now()
@@ -406,7 +406,7 @@ func (r *eventReader) poll(ctx context.Context, call *mcp.Call, params *mcp.Even
 func (r *eventReader) batch(ctx context.Context, most int, result *mcp.PollEventsResult) error {
 	size, scanned := 0, 0
 	for e, err := range r.server.records.get().Read(ctx, r.topic.stream(r.server), r.position) {
-		if err != nil {
+		if err != nil && !errors.Is(err, store.ErrForged) { // next reports what cannot be read
 			return err
 		}
 		before, lost := r.position, r.lost
@@ -465,7 +465,7 @@ func (r *eventReader) follow(ctx context.Context, call *mcp.Call, heartbeats <-c
 	from := r.position
 	following.Go(func() {
 		for e, err := range r.server.records.get().Follow(ctx, r.topic.stream(r.server), from) {
-			if err != nil {
+			if err != nil && !errors.Is(err, store.ErrForged) {
 				failed <- err
 				return
 			}

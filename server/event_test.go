@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -417,12 +418,44 @@ func TestEventsOfReplicas(t *testing.T) {
 // A sealedLog records what is stored.
 type recordingStore struct {
 	store.Store
-	stored atomic.Value
+	stored, stream atomic.Value
 }
 
 func (r *recordingStore) Append(ctx context.Context, stream string, data []byte) (uint64, error) {
 	r.stored.Store(string(data) + stream)
+	r.stream.Store(stream)
 	return r.Store.Append(ctx, stream, data)
+}
+
+// Entries that are forged in the engine of a sealed store count as lost, and the other occurrences are delivered.
+func TestForgedEntriesOfEvents(t *testing.T) {
+	engine := &recordingStore{Store: newStore(t)}
+	sealed, err := store.Sealed(engine, bytes.Repeat([]byte("k"), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(&server.Options{Store: sealed})
+	topic := addIncidents(s)
+	session := connectInMemory(t, s, nil)
+	forge := func() {
+		t.Helper()
+		if _, err := engine.Store.Append(t.Context(), engine.stream.Load().(string), []byte("forged")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cursor := poll(t, session, pollNow).Cursor
+	publish(t, topic, incident{ID: "1"}, &server.PublishOptions{ID: "evt_1"})
+	forge()
+	publish(t, topic, incident{ID: "2"}, &server.PublishOptions{ID: "evt_2"})
+	forge()
+	if result := pollAfter(t, session, cursor, ""); ids(result) != "evt_1 evt_2" || !result.Truncated {
+		t.Errorf("with forged entries: %q, truncated: %t", ids(result), result.Truncated)
+	}
+	cursor = poll(t, session, pollNow).Cursor
+	publish(t, topic, incident{ID: "3"}, &server.PublishOptions{ID: "evt_3"})
+	if result := pollAfter(t, session, cursor, ""); ids(result) != "evt_3" || result.Truncated {
+		t.Errorf("after the forged entries: %q, truncated: %t", ids(result), result.Truncated)
+	}
 }
 
 func TestPayloadsAreSealed(t *testing.T) {
