@@ -20,6 +20,7 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 )
 
 // Limits of a front matter.
@@ -29,6 +30,7 @@ const (
 	maxNodes  = 10_000    // values, with aliases expanded
 	maxDepth  = 32        // nested mappings and sequences
 	maxNumber = 400       // characters of a number
+	maxError  = 512       // bytes of an error of the parser
 )
 
 var (
@@ -51,7 +53,7 @@ func JSON(file []byte) (json.RawMessage, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, second yaml.Node
 	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("its front matter: %w", err)
+		return nil, fmt.Errorf("its front matter: %s", peertext.Cut(err.Error(), maxError)) // it may contain a long name
 	}
 	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
 		return nil, errNoMapping

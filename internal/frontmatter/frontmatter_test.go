@@ -54,15 +54,23 @@ func TestInvalid(t *testing.T) {
 		"---\na: .NaN\n---\n":         "JSON has no number",
 		"---\na: .5e999\n---\n":       "too large",
 		"---\na: [\n---\n":            "front matter",
-		"---\n\xff\xfea\x00\n---\n":   "not UTF-8",
-		"---\na: " + deep + "\n---\n": "nests more than",
-		"---\n" + bomb + "\n---\n":    "more than 10000 values",
-		"---\na: &x [*x]\n---\n":      "nests more than",
+		"---\na: *" + strings.Repeat("x", 60_000) + "\n---\n":                      "unknown anchor",
+		"---\na: !" + strings.Repeat("x", 60_000) + " b\n---\n":                    "tag",
+		"---\n" + strings.Repeat(strings.Repeat("k", 900)+": v\n", 2) + "---\n":    "is duplicated",
+		"---\na: " + strings.Repeat("{", 60_000) + "\n---\n":                       "exceeded max depth",
+		"---\na: \"" + strings.Repeat("x", 60_000) + "\n---\n":                     "unexpected end",
+		"---\n? a\n: &a\n  ? *a\n  : b\n---\n":                                     "a key is not a scalar",
+		"---\n\xff\xfea\x00\n---\n":                                                "not UTF-8",
+		"---\na: " + deep + "\n---\n":                                              "nests more than",
+		"---\n" + bomb + "\n---\n":                                                 "more than 10000 values",
+		"---\na: &x [*x]\n---\n":                                                   "nests more than",
 		"---\na: " + strings.Repeat("9", 401) + "\n---\n":                          "more than 400 characters",
 		"---\n" + strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 700) + "---\n": "more than 65536 bytes",
 	} {
 		if got, err := frontmatter.JSON([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q: %.60s, %v, want an error with %q", file, got, err, want)
+			t.Errorf("%.60q: %.60s, %.600v, want an error with %q", file, got, err, want)
+		} else if len(err.Error()) > 600 {
+			t.Errorf("%.60q: the error has %d bytes", file, len(err.Error()))
 		}
 	}
 }

@@ -26,7 +26,7 @@ internal/jsonscan:
 internal/deadline:
 internal/test/globtest:
 server/internal/unasked:
-internal/frontmatter:     internal/jsonscan github.com/oasdiff/yaml3
+internal/frontmatter:     internal/jsonscan internal/peertext github.com/oasdiff/yaml3
 internal/test/leaktest:   testing
 internal/test/calltest:   testing
 internal/test/racetest:
