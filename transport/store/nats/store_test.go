@@ -91,6 +91,14 @@ func TestCluster(t *testing.T) {
 	})
 }
 
+func TestForgedTasks(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, server.Options{})
+	tasktest.Forge(t, func(t *testing.T, limits store.Limits) store.Store {
+		return connect(t, m.url(), &nats.Options{Limits: limits})
+	})
+}
+
 func TestExecutionsOfTasks(t *testing.T) {
 	t.Parallel()
 	m := newMember(t, server.Options{})

@@ -48,6 +48,14 @@ func TestSealed(t *testing.T) {
 	})
 }
 
+func TestForgedTasks(t *testing.T) {
+	t.Parallel()
+	needServer(t)
+	tasktest.Forge(t, func(t *testing.T, limits store.Limits) store.Store {
+		return connect(t, shared.URL(), postgres.Options{Limits: limits, Schema: newSchema()})
+	})
+}
+
 func TestExecutionsOfTasks(t *testing.T) {
 	t.Parallel()
 	needServer(t)

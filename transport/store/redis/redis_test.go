@@ -146,6 +146,14 @@ func TestOneSubscribedConnection(t *testing.T) {
 	}
 }
 
+func TestForgedTasks(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	tasktest.Forge(t, func(t *testing.T, limits store.Limits) store.Store {
+		return connect(t, s.url(), &redis.Options{Limits: limits})
+	})
+}
+
 func TestExecutionsOfTasks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
