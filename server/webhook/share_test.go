@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/server/webhook"
@@ -75,4 +77,68 @@ func TestLimitOfPrincipalAtTheSameMoment(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Endpoints that do not answer hold places of their principal only, until Timeout. Endpoints that refuse, or that redirect,
+// hold none.
+func TestEndpointsThatDoNotConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 10 * time.Second
+		d := newDeliverer(t, unwilling{&endpoint{}}, webhook.Options{Store: newMemory(t), MaxPerPrincipal: 20, MaxSubscriptions: 30, Timeout: timeout})
+		ask := func(principal, host string, n int) error {
+			r := request(principal, "https://"+host+"/"+principal)
+			r.Arguments = fmt.Appendf(nil, `{"n":%d}`, n)
+			_, err := d.Subscribe(t.Context(), r)
+			return err
+		}
+		for round := range 3 {
+			var calls sync.WaitGroup
+			var full, refused atomic.Int64
+			for i := range 100 {
+				calls.Go(func() {
+					err := ask("mallory", fmt.Sprintf("%s%d.example.com", []string{"silent", "redirects", "refuses"}[i%3], i), i)
+					if limit, ok := errors.AsType[*delivery.LimitError](err); ok && limit.Max == 20 {
+						full.Add(1)
+					} else if _, ok := errors.AsType[*delivery.EndpointError](err); ok {
+						refused.Add(1)
+					} else {
+						t.Error(err)
+					}
+				})
+			}
+			sleep(timeout / 2)
+			if err := ask("ann", "good.example.com", round); err != nil {
+				t.Errorf("round %d: another principal while endpoints do not answer: %v", round, err)
+			}
+			began := time.Now()
+			calls.Wait()
+			if took := time.Since(began); took > timeout {
+				t.Errorf("round %d: places were held for %v more", round, took)
+			}
+			if full.Load() == 0 || refused.Load() == 0 {
+				t.Errorf("round %d: %d were refused because of the limit, and %d because of the endpoint", round, full.Load(), refused.Load())
+			}
+			sleep(time.Minute)
+			if err := ask("mallory", "good.example.com", round); err != nil {
+				t.Errorf("round %d: the same principal later: %v", round, err)
+			}
+		}
+	})
+}
+
+// An unwilling endpoint confirms only URLs of good.example.com.
+type unwilling struct{ *endpoint }
+
+func (u unwilling) RoundTrip(req *http.Request) (*http.Response, error) {
+	host := req.URL.Hostname()
+	switch {
+	case host == "good.example.com":
+		return u.endpoint.RoundTrip(req)
+	case strings.HasPrefix(host, "silent"):
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	case strings.HasPrefix(host, "redirects"):
+		return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://good.example.com/"}}, Body: http.NoBody, Request: req}, nil
+	}
+	return nil, errors.New("connection refused")
 }
