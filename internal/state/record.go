@@ -31,6 +31,16 @@ const (
 // ErrUnchanged is returned by the change of a record to write nothing.
 var ErrUnchanged = errors.New("state: nothing to change")
 
+// ErrUnreadable means that a record is of another version, or was changed or replaced by something that does not have its
+// key.
+var ErrUnreadable = errors.New("state: the record cannot be read")
+
+// An unreadableError is an [ErrUnreadable] that says why.
+type unreadableError struct{ error }
+
+func (e unreadableError) Is(target error) bool { return target == ErrUnreadable }
+func (e unreadableError) Unwrap() error        { return e.error }
+
 // A Record is a value that replicas share.
 type Record[T any] struct {
 	Value T
@@ -57,7 +67,7 @@ func (r *Record[T]) Revision() uint64 { return r.revision }
 func (r *Record[T]) ended(now time.Time) bool { return !r.Until.IsZero() && !now.Before(r.Until) }
 
 // Records are the records of one kind, in JSON. Its methods may be called concurrently. Their errors wrap errors of
-// package store. A record that has ended does not exist, except for Create, which may return [store.ErrExists] for
+// package store, or are [ErrUnreadable]. A record that has ended does not exist, except for Create, which may return [store.ErrExists] for
 // another minute. A value has at most [store.MaxValue] bytes in JSON, else the error is [store.ErrTooLarge].
 type Records[T any] struct {
 	kv  store.KV
@@ -78,7 +88,11 @@ type recordFormat struct {
 func (r Records[T]) Load(ctx context.Context, key string) (*Record[T], error) {
 	item, err := r.kv.Get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("reading the record %s: %w", key, err)
+		err = fmt.Errorf("reading the record %s: %w", key, err)
+		if errors.Is(err, store.ErrForged) {
+			err = unreadableError{err}
+		}
+		return nil, err
 	}
 	rec, err := r.decode(ctx, key, item)
 	if err == nil && rec.ended(time.Now()) {
@@ -249,23 +263,28 @@ func (r Records[T]) decode(ctx context.Context, key string, item store.Item) (*R
 	if r.key != nil {
 		opened, err := r.key.OpenBytes(ctx, value, token.Binding("record", key))
 		if err != nil {
-			return nil, fmt.Errorf("the record %s cannot be opened with the keys of this server: %w", key, err)
+			err = fmt.Errorf("the record %s cannot be opened with the keys of this server: %w", key, err)
+			if errors.Is(err, token.ErrForged) {
+				err = unreadableError{err}
+			}
+			return nil, err
 		}
 		value = opened
 	}
+	malformed := unreadableError{fmt.Errorf("the record %s is malformed", key)} // the cause may contain a part of a secret
 	var format recordFormat
 	if err := json.Unmarshal(value, &format); err != nil {
-		return nil, fmt.Errorf("the record %s is malformed", key) // the text of err may contain a part of a secret
+		return nil, malformed
 	}
 	if format.Version != recordVersion {
-		return nil, fmt.Errorf("the record %s has the version %d, expected %d", key, format.Version, recordVersion)
+		return nil, unreadableError{fmt.Errorf("the record %s has the version %d, expected %d", key, format.Version, recordVersion)}
 	}
 	rec := &Record[T]{stored: true, revision: item.Revision}
 	if format.Until != 0 {
 		rec.Until = time.UnixMilli(format.Until)
 	}
 	if err := json.Unmarshal(format.Value, &rec.Value); err != nil {
-		return nil, fmt.Errorf("the record %s is malformed", key)
+		return nil, malformed
 	}
 	return rec, nil
 }

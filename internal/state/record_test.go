@@ -103,14 +103,17 @@ func TestRecordThatAnotherReplicaCreates(t *testing.T) {
 
 // The table crosses the operations with what is stored under the key.
 func TestOperationsOfRecords(t *testing.T) {
-	unknown := errors.New("another version")
+	unreadable := state.ErrUnreadable
 	for stored, want := range map[string]struct{ load, create, update, put, remove error }{
 		"nothing":         {store.ErrNotFound, nil, store.ErrNotFound, nil, nil},
 		"a record":        {nil, store.ErrExists, nil, nil, nil},
 		"an ended record": {store.ErrNotFound, store.ErrExists, store.ErrNotFound, nil, nil},
-		"another version": {unknown, store.ErrExists, unknown, unknown, nil},
-		"another key":     {token.ErrForged, store.ErrExists, token.ErrForged, token.ErrForged, nil},
-		"another name":    {token.ErrForged, store.ErrExists, token.ErrForged, token.ErrForged, nil},
+		"another version": {unreadable, store.ErrExists, unreadable, unreadable, nil},
+		"no JSON":         {unreadable, store.ErrExists, unreadable, unreadable, nil},
+		"another type":    {unreadable, store.ErrExists, unreadable, unreadable, nil},
+		"no seal":         {unreadable, store.ErrExists, unreadable, unreadable, nil},
+		"another key":     {unreadable, store.ErrExists, unreadable, unreadable, nil},
+		"another name":    {unreadable, store.ErrExists, unreadable, unreadable, nil},
 	} {
 		for operation, test := range map[string]struct {
 			run  func(records state.Records[cake]) error
@@ -133,18 +136,23 @@ func TestOperationsOfRecords(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
+					sealed := map[string]string{"another version": `{"version":2,"value":{}}`, "no JSON": "x", "another type": `{"version":1,"value":[]}`}
 					switch stored {
 					case "a record":
 						create("cake", key, time.Now().Add(time.Hour))
 					case "an ended record":
 						create("cake", key, time.Now().Add(time.Second))
 						<-time.After(2 * time.Second) // it is still in the store
-					case "another version":
-						sealed, err := key.SealBytes(t.Context(), []byte(`{"version":2,"value":{}}`), token.Binding("record", "cake"))
+					case "another version", "no JSON", "another type":
+						sealed, err := key.SealBytes(t.Context(), []byte(sealed[stored]), token.Binding("record", "cake"))
 						if err != nil {
 							t.Fatal(err)
 						}
 						if _, err := kv.Create(t.Context(), "cake", sealed, 0); err != nil {
+							t.Fatal(err)
+						}
+					case "no seal":
+						if _, err := kv.Create(t.Context(), "cake", []byte(`{"version":1,"value":{}}`), 0); err != nil {
 							t.Fatal(err)
 						}
 					case "another key":
@@ -161,7 +169,7 @@ func TestOperationsOfRecords(t *testing.T) {
 					}
 					before, _ := kv.Get(t.Context(), "cake") // it may not exist
 					err := test.run(state.NewRecords[cake](kv, key))
-					if !errors.Is(err, test.want) && (test.want != unknown || err == nil || !strings.Contains(err.Error(), "version 2, expected 1")) {
+					if !errors.Is(err, test.want) || stored == "another version" && test.want == unreadable && !strings.Contains(err.Error(), "version 2, expected 1") {
 						t.Errorf("error %v, want %v", err, test.want)
 					}
 					if after, _ := kv.Get(t.Context(), "cake"); test.want != nil && !bytes.Equal(after.Value, before.Value) {

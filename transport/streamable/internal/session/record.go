@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
@@ -54,13 +55,23 @@ func (t *Sessions) load(ctx context.Context, id string) (*state.Record[record], 
 		return nil, errNoSession
 	}
 	stored, err := t.records.Load(ctx, recordKey(id))
+	if err == nil && stored.Value.Version == "" {
+		err = fmt.Errorf("%w: it has no version", state.ErrUnreadable)
+	}
+	return stored, t.errorOf(err)
+}
+
+// errorOf returns the error of an operation with a record: [errNoSession], or the error of the store. A client whose record
+// cannot be read must begin a new session, since no later attempt can succeed.
+func (t *Sessions) errorOf(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return nil, errNoSession
-	case err == nil && stored.Value.Version == "":
-		return nil, errors.New("the record of a session is malformed: it has no version")
+		return errNoSession
+	case errors.Is(err, state.ErrUnreadable):
+		t.config.Logger.Error("streamable: the record of a session cannot be read", "error", err)
+		return errNoSession
 	}
-	return stored, err
+	return err
 }
 
 // recordEnd returns the end of a record whose session may be idle for some time. It is later,

@@ -228,8 +228,8 @@ func (s *session) save(ctx context.Context, change func(json.RawMessage) (json.R
 	})
 	if err == nil {
 		err = s.apply(ctx, stored)
-	} else if errors.Is(err, store.ErrNotFound) {
-		err = errNoSession
+	} else {
+		err = s.sessions.errorOf(err)
 	}
 	if err != nil || !changed {
 		return err

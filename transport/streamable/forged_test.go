@@ -1,0 +1,118 @@
+package streamable_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+// A remembering store remembers the last value that was created.
+type remembering struct {
+	store.Store
+	mu  sync.Mutex
+	key string
+}
+
+func (r *remembering) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	r.mu.Lock()
+	r.key = key
+	r.mu.Unlock()
+	return r.Store.Create(ctx, key, value, ttl)
+}
+
+// A session whose record was changed in the store does not exist any more for another replica, so that its client begins a
+// new one. The other sessions go on.
+func TestForgedSessions(t *testing.T) {
+	for name, seal := range map[string]func(store.Store) (store.Store, error){
+		"plain":  func(s store.Store) (store.Store, error) { return s, nil },
+		"sealed": func(s store.Store) (store.Store, error) { return store.Sealed(s, bytes.Repeat([]byte("k"), 32)) },
+	} {
+		for change, forge := range map[string]func(value, other []byte) []byte{
+			"half":            func(value, _ []byte) []byte { return value[:len(value)/2] },
+			"empty":           func([]byte, []byte) []byte { return nil },
+			"flipped":         func(value, _ []byte) []byte { value[0] ^= 1; return value },
+			"a later version": func([]byte, []byte) []byte { return []byte(`{"version":99,"value":{}}`) },
+			"no session":      func([]byte, []byte) []byte { return []byte(`{"version":1,"value":{}}`) },
+			"another type":    func([]byte, []byte) []byte { return []byte(`{"version":1,"value":[]}`) },
+			"huge":            func([]byte, []byte) []byte { return bytes.Repeat([]byte("x"), store.MaxValue) },
+		} {
+			t.Run(name+"/"+change, func(t *testing.T) {
+				engine := &remembering{Store: newStore(t)}
+				shared, err := seal(engine)
+				if err != nil {
+					t.Fatal(err)
+				}
+				opts := &streamable.Options{Logger: slog.New(slog.DiscardHandler)}
+				first, second := serve(t, sharing{newServer(), shared}, opts), serve(t, sharing{newServer(), shared}, opts)
+				good := openAt(t, first)
+				goodKey := engine.key
+				forged := openAt(t, first)
+				key := engine.key
+				other, err := engine.Get(t.Context(), goodKey)
+				if err != nil {
+					t.Fatal(err)
+				}
+				item, err := engine.Get(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := engine.Update(t.Context(), key, forge(item.Value, other.Value), item.Revision, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+				if status := callAt(t, second, forged); status != http.StatusNotFound {
+					t.Errorf("the forged session: status %d, want 404", status)
+				}
+				if status := callAt(t, second, good); status != http.StatusOK {
+					t.Errorf("another session: status %d", status)
+				}
+			})
+		}
+	}
+}
+
+// openAt opens a session of 2025-11-25.
+func openAt(t *testing.T, at *rig) (id string) {
+	t.Helper()
+	const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`
+	res := postAt(t, at, "", hello)
+	id = res.Header.Get("Mcp-Session-Id")
+	if status := postAt(t, at, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).StatusCode; id == "" || status != http.StatusAccepted {
+		t.Fatalf("no session was opened: %d, %d", res.StatusCode, status)
+	}
+	return id
+}
+
+func callAt(t *testing.T, at *rig, id string) (status int) {
+	t.Helper()
+	return postAt(t, at, id, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sum","arguments":{"a":1,"b":2}}}`).StatusCode
+}
+
+func postAt(t *testing.T, at *rig, id, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at.http.URL, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if id != "" {
+		req.Header.Set("Mcp-Session-Id", id)
+		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	res, err := at.http.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	return res
+}
