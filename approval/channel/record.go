@@ -137,7 +137,7 @@ func (s *requests) open(ctx context.Context, own record, subject string) (*claim
 	return nil, approval.Errorf(approval.TooMany, "at most %d equal requests may be open", maxEqual)
 }
 
-// openAt is open for one key. The error is errOwned if another call owns the record with the key.
+// openAt is open for one key. The error is errOwned if another call owns the record with the key, or it cannot be read.
 func (s *requests) openAt(ctx context.Context, own record, key string) (*claim, error) {
 	if own.overdue() {
 		return nil, approval.Expired
@@ -162,6 +162,9 @@ func (s *requests) openAt(ctx context.Context, own record, key string) (*claim, 
 		return nil
 	})
 	c.Record = opened
+	if errors.Is(err, state.ErrUnreadable) { // it is of another version, or was changed by something else
+		return nil, errOwned
+	}
 	if err == nil || errors.Is(err, errPending) || errors.Is(err, errOwned) {
 		return c, err
 	}
