@@ -50,7 +50,8 @@ const (
 //
 // The engine still learns sizes, times, the number of segments, and which operations use the
 // same name. It can delete data, repeat them, return an older value of the same key, and deliver
-// entries of a stream in another order.
+// entries of a stream in another order. Until what is stored has ended, an older value takes effect again: a decision about
+// an equal call until its deadline, a task that has ended, a session that was closed.
 //
 // The key cannot be replaced: with another one, nothing that is stored is found. To use a new
 // key, use an empty store, for example another prefix.
