@@ -28,6 +28,7 @@ func TestTimesKeepTheMonotonicClock(t *testing.T) {
 		"server/event_log.go":               "times in a log that replicas share, and the time of an event as text",
 		"server/event_webhook.go":           "the expiry of a subscription as text, and a time in a store",
 		"server/process/jobs.go":            "a time as text",
+		"server/webhook/subscribe.go":       "the ends of subscriptions in a record that all replicas read",
 		"server/shell/sessions.go":          "a time as text",
 		"transport/oauth/dpop.go":           "the time in a proof of another machine",
 		"transport/oauth/registration.go":   "the expiry of a stored registration",

@@ -26,7 +26,6 @@ internal/jsonscan:
 internal/deadline:
 internal/test/globtest:
 server/internal/unasked:
-internal/frontmatter:     internal/jsonscan internal/peertext github.com/oasdiff/yaml3
 internal/test/leaktest:   testing
 internal/test/calltest:   testing
 internal/test/racetest:
@@ -43,6 +42,7 @@ internal/test/walks:
 internal/test/runtests:   os/exec
 internal/test/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
+internal/frontmatter:     internal/jsonscan internal/peertext github.com/oasdiff/yaml3
 internal/procgroup:       os/exec golang.org/x/sys
 approval/internal/tty:    golang.org/x/sys
 internal/sse:             internal/bufpool net/http
