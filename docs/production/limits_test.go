@@ -136,7 +136,7 @@ func limitValues(t *testing.T) map[string]string {
 		"subscriptions of one principal that are delivered to at a time": "half of `Deliveries`, rounded up",
 		"webhook.Options.DeliveriesPerHost":                              declared(t, "server/webhook", "defaultPerHost"),
 		"verifications for one principal":                                fmt.Sprintf("%d per minute", declared(t, "server/webhook", "principalVerifications")),
-		"verifications of one host":                                      fmt.Sprintf("%d per minute", declared(t, "server/webhook", "hostVerifications")),
+		"verifications of one host":                                      fmt.Sprintf("%d per minute, %d for one principal", declared(t, "server/webhook", "hostVerifications"), declared(t, "server/webhook", "sharedVerifications")),
 		"hosts that are verified":                                        fmt.Sprintf("%d per minute", declared(t, "server/webhook", "maxVerifiedKeys")),
 		"oauth.CodeFlow.Timeout":                                         time.Duration(declared(t, "transport/oauth", "defaultLoginTimeout")),
 		"oauth.LoginWindow":                                              oauth.LoginWindow,

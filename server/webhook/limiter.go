@@ -60,8 +60,8 @@ func (l *limiter) acquire(ctx context.Context, key string) (release func(), ok b
 const (
 	// hostVerifications is how often this replica may verify URLs of one host in a minute.
 	hostVerifications = 30
-	// sharedVerifications is how many of them one principal may cause.
-	sharedVerifications = hostVerifications / 2
+	// sharedVerifications is how many of them one principal may cause: half.
+	sharedVerifications = 15
 	// principalVerifications is how often this replica may verify URLs of one principal in a minute.
 	principalVerifications = 100
 	// maxVerifiedKeys is how many hosts, how many principals, and how many pairs of both, may have verifications in a
