@@ -3,4 +3,4 @@
 package streamable_test
 
 // floodFrames is the number of frames of one connection of a flood.
-const floodFrames = 2_000
+const floodFrames = 1_000
