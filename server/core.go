@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/dovetail-go/dovetail/internal/era"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -75,75 +74,30 @@ func (c core) Describe() (*era.Description, error) {
 // part of the filter: resources that do not exist, or that the caller may not see, are left out.
 // call is the subscribe request. An error of a guard rejects it.
 func (c core) Watch(ctx context.Context, call *mcp.Call, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (agreed mcp.SubscriptionFilter, stop func(), err error) {
-	agreed = filter
-	agreed.ResourceSubscriptions = nil
-	var stops []func()
-	stop = func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
-	var watching func()
-	if agreed.TaskIDs, watching, err = c.watchTasks(ctx, call.Caller, filter.TaskIDs, notify); err != nil {
-		return agreed, nil, c.taskError(ctx, call, err)
-	}
-	stops = append(stops, watching)
-	if len(filter.ResourceSubscriptions) > 0 {
-		if err := c.ready(ctx); err != nil {
-			stop()
-			return agreed, nil, err
-		}
-	}
-	for _, uri := range filter.ResourceSubscriptions {
-		ended, err := c.subscribe(ctx, call, uri)
-		if mcp.IsResourceNotFound(err) {
+	to := &subscription{filter: filter, notify: notify}
+	for _, f := range c.features {
+		if f.watch == nil {
 			continue
 		}
-		if err != nil {
-			stop()
-			return agreed, nil, err
+		if err := f.watch(c.Server, ctx, call, to); err != nil {
+			to.stop()
+			return filter, nil, err
 		}
-		agreed.ResourceSubscriptions = append(agreed.ResourceSubscriptions, uri)
-		stops = append(stops, ended)
 	}
 	c.watchReplicas(ctx)
-	stops = append(stops, c.changes.watch(call.Caller.Principal, agreed, notify))
-	return agreed, stop, nil
+	to.stops = append(to.stops, c.changes.watch(call.Caller.Principal, to.filter, notify))
+	return to.filter, to.stop, nil
 }
 
-// subscribe starts to report changes of one resource.
-func (s *Server) subscribe(ctx context.Context, call *mcp.Call, uri string) (stop func(), err error) {
-	entry := s.Catalog().Lookup(mcp.KindResource, uri)
-	if entry == nil {
-		if entry, err = s.resolveUnlisted(ctx, mcp.KindResource, uri); err != nil {
-			return nil, s.notSubscribed(ctx, call, err)
-		}
-	}
-	if entry == nil {
-		return nil, mcp.ResourceNotFound(uri)
-	}
-	one := *call
-	one.Resolve(&entry.Target, uri, s.recheckFunc)
-	if entry.Subscribe == nil {
-		return func() {}, nil
-	}
-	err = callRecovered(func() (err error) {
-		stop, err = entry.Subscribe(ctx, &one)
-		return err
-	})
-	if err != nil {
-		return nil, s.notSubscribed(ctx, &one, err)
-	}
-	return stop, nil
+// A subscription is what a subscribe request asks for.
+type subscription struct {
+	filter mcp.SubscriptionFilter // without what was not accepted
+	notify func(mcp.Change)
+	stops  []func() // each ends the watch of something in the filter
 }
 
-// notSubscribed returns the error for the caller. A subscription cannot ask questions.
-func (s *Server) notSubscribed(ctx context.Context, call *mcp.Call, err error) error {
-	if _, asks := mcp.AsInputRequired(err); asks {
-		err = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "a subscription cannot ask its caller"}
+func (s *subscription) stop() {
+	for _, stop := range s.stops {
+		stop()
 	}
-	if _, err = s.convertError(ctx, call, err); err == nil {
-		return errors.New("the resource cannot be subscribed to")
-	}
-	return err
 }

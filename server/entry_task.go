@@ -135,15 +135,21 @@ const (
 	maxTaskPolls, maxTaskPollsPerPrincipal = 10_000, 100
 )
 
-// watchEntryTask calls changed with the first state of a task that an entry keeps, and when the state has
-// changed. It asks the entry regularly, as the client would, until stop is called. stop is nil if no entry
-// keeps the task. The error is [task.ErrUnknown] for a task that cannot be watched.
-func (s *Server) watchEntryTask(ctx context.Context, caller *mcp.Caller, id string, changed func()) (stop func(), err error) {
+// watchTask calls changed when the state of a task has changed, until stop is called. It asks the entry that keeps the
+// task regularly, as the client would, and then calls changed with the first state too. The error is [task.ErrUnknown]
+// for a task that does not exist, or that cannot be watched.
+func (s *Server) watchTask(ctx context.Context, caller *mcp.Caller, id string, changed func()) (stop func(), err error) {
 	entry, _, sealed, err := s.openTask(ctx, caller, id)
-	if err != nil || entry == nil && !sealed {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if entry == nil || s.tasks.polls.Acquire(caller.Principal) != nil {
+	case entry == nil && !sealed:
+		engine, err := s.taskEngine()
+		if err != nil {
+			return nil, err
+		}
+		return engine.Watch(ctx, id, caller.Principal, changed)
+	case entry == nil || s.tasks.polls.Acquire(caller.Principal) != nil:
 		return nil, task.ErrUnknown
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -246,6 +246,8 @@ var eventFeature = feature{
 	needed:  func(c *Catalog, _ bool) bool { return c.partial || c.Len(mcp.KindEvent) > 0 },
 	declare: func(has *mcp.ServerCapabilities) { declareExtension(has, mcp.ExtensionEvents, `{"listChanged":true}`) },
 	offered: (*Server).offersEvents,
+	start:   (*Server).startWebhooks,
+	stop:    func(s *Server) func(context.Context) error { return s.stopWebhooks },
 }
 
 // servePoll answers events/poll.
@@ -322,13 +324,13 @@ func (t *termination) Error() string { return "the subscription was terminated: 
 // streamEvent answers events/stream until the client or the server ends it, the caller loses its
 // access, or the event changes.
 func (s *Server) streamEvent(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
-	if err := s.events.streams.Acquire(call.Caller.Principal); err != nil {
+	if err := s.eventStreams.Acquire(call.Caller.Principal); err != nil {
 		if limit, ok := errors.AsType[*quota.LimitError](err); ok {
 			err = exhausted("streams", limit.Max)
 		}
 		return nil, err
 	}
-	defer s.events.streams.Release(call.Caller.Principal)
+	defer s.eventStreams.Release(call.Caller.Principal)
 	streaming, end := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watchEvent(streaming, call, entry, end) })

@@ -15,7 +15,7 @@ func TestLimitsOfStreams(t *testing.T) {
 	acquire := func(principal string, count int) {
 		t.Helper()
 		for range count {
-			if err := s.events.streams.Acquire(principal); err != nil {
+			if err := s.eventStreams.Acquire(principal); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -37,6 +37,6 @@ func TestLimitsOfStreams(t *testing.T) {
 	refused("alice", maxStreamsPerPrincipal)
 	acquire("", maxEventStreams-maxStreamsPerPrincipal)
 	refused("bob", maxEventStreams)
-	s.events.streams.Release("alice")
+	s.eventStreams.Release("alice")
 	acquire("bob", 1)
 }

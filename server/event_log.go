@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -91,7 +90,7 @@ func (t *topic) publish(ctx context.Context, data json.RawMessage, o PublishOpti
 	if _, err := t.append(ctx, s, &record{ID: o.ID, Time: o.Time, For: o.For, Data: data}); err != nil {
 		return err
 	}
-	s.events.wake(t.name)
+	s.wakeWebhooks(t.name)
 	return nil
 }
 
@@ -214,14 +213,6 @@ func (t *topic) decodeCursor(ctx context.Context, s *Server, principal, cursor s
 
 func (t *topic) cursorBinding(s *Server, principal string) []byte {
 	return token.Binding("cursor of an event", s.info.Name, t.name, principal)
-}
-
-// events is what a server needs for its events.
-type events struct {
-	server *Server
-
-	streams *quota.Quota
-	waker   waker
 }
 
 const (

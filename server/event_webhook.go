@@ -338,23 +338,24 @@ func endOfWebhook(err error) json.RawMessage {
 	return text
 }
 
-// A waker notifies the deliverer of new occurrences. Several for one event may be one notification.
-type waker struct {
+// webhooks are the running deliverer, and the events of which it is still notified. Several occurrences of one event may
+// be one notification.
+type webhooks struct {
 	mu      sync.Mutex
 	pending []string
-	running bool
+	waking  bool // wakePending runs
 	stopped bool
 	ctx     context.Context // ends when the server stops
 	cancel  context.CancelFunc
-	tasks   sync.WaitGroup // the deliverer and the goroutine of wake
+	running sync.WaitGroup // the deliverer and wakePending
 }
 
-// wake notifies the deliverer of an occurrence. It does not block.
-func (e *events) wake(event string) {
-	if e.server.options.Webhooks == nil {
+// wakeWebhooks notifies the deliverer of an occurrence. It does not block.
+func (s *Server) wakeWebhooks(event string) {
+	if s.options.Webhooks == nil {
 		return
 	}
-	w := &e.waker
+	w := &s.webhooks
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped || w.ctx == nil {
@@ -364,57 +365,53 @@ func (e *events) wake(event string) {
 		return
 	}
 	w.pending = append(w.pending, event)
-	if !w.running {
-		w.running = true
-		w.tasks.Go(e.wakeAll)
+	if !w.waking {
+		w.waking = true
+		w.running.Go(s.wakePending)
 	}
 }
 
-func (e *events) wakeAll() {
-	w := &e.waker
+// wakePending notifies the deliverer until no event is pending.
+func (s *Server) wakePending() {
+	w := &s.webhooks
 	for {
 		w.mu.Lock()
 		if len(w.pending) == 0 {
-			w.running = false
+			w.waking = false
 			w.mu.Unlock()
 			return
 		}
 		event := w.pending[0]
 		w.pending = w.pending[1:]
 		w.mu.Unlock()
-		if err := e.server.options.Webhooks.Wake(w.ctx, event, nil); err != nil && w.ctx.Err() == nil {
-			e.server.options.Logger.Warn("webhooks could not be notified of an event; they are read later", "event", event, "error", err)
+		if err := s.options.Webhooks.Wake(w.ctx, event, nil); err != nil && w.ctx.Err() == nil {
+			s.options.Logger.Warn("webhooks could not be notified of an event; they are read later", "event", event, "error", err)
 		}
 	}
 }
 
-// begin runs the deliverer from when started is closed.
-func (e *events) begin(started <-chan struct{}) {
-	if e.server.options.Webhooks == nil {
+// startWebhooks runs the deliverer in the background.
+func (s *Server) startWebhooks() {
+	if s.options.Webhooks == nil {
 		return
 	}
-	w := &e.waker
+	w := &s.webhooks
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped || w.ctx != nil {
 		return
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.tasks.Go(func() {
-		select {
-		case <-started:
-		case <-w.ctx.Done():
-			return
-		}
-		if err := e.server.options.Webhooks.Run(w.ctx, e.server.readWebhook); err != nil && w.ctx.Err() == nil {
-			e.server.options.Logger.Error("webhooks are not delivered any more", "error", err)
+	w.running.Go(func() {
+		if err := s.options.Webhooks.Run(w.ctx, s.readWebhook); err != nil && w.ctx.Err() == nil {
+			s.options.Logger.Error("webhooks are not delivered any more", "error", err)
 		}
 	})
 }
 
-// stop ends the deliverer.
-func (e *events) stop(ctx context.Context) error {
-	w := &e.waker
+// stopWebhooks ends the deliverer and waits for it until ctx ends.
+func (s *Server) stopWebhooks(ctx context.Context) error {
+	w := &s.webhooks
 	w.mu.Lock()
 	w.stopped = true
 	w.mu.Unlock()
@@ -424,7 +421,7 @@ func (e *events) stop(ctx context.Context) error {
 	w.cancel()
 	ended := make(chan struct{})
 	go func() {
-		w.tasks.Wait()
+		w.running.Wait()
 		close(ended)
 	}()
 	return await(ctx, ended)

@@ -11,15 +11,15 @@ import (
 
 // features is what a server implements. A new extension is one more line here, and one more in kinds if it has entries of
 // its own.
-var features = [...]*feature{
+var features = []*feature{
 	&toolFeature,
 	&promptFeature,
 	&resourceFeature,
 	&completionFeature,
 	&loggingFeature,
-	&taskFeature,
 	&skillFeature,
 	&eventFeature,
+	&taskFeature, // tasks publish events: they are stopped first
 }
 
 // kinds describes each kind of entry.
@@ -59,6 +59,14 @@ type feature struct {
 	// offered reports whether the server has the methods. It is not asked about a call that is for an entry. nil: it has
 	// them always.
 	offered func(s *Server) bool
+	// watch begins to report the changes that a subscription asks for, and removes from its filter what does not exist or
+	// is hidden. An error rejects the subscription. nil: the feature reports changes of lists only.
+	watch func(s *Server, ctx context.Context, call *mcp.Call, to *subscription) error
+	// start begins the feature's work in the background, when the server has started. It must not block, and does nothing
+	// after stop. stop begins no more work. The function that it returns ends the work, and waits until that has ended or
+	// ctx ends; it is called when no call is running. nil: the feature has no work in the background.
+	start func(s *Server)
+	stop  func(s *Server) (wait func(ctx context.Context) error)
 }
 
 // A method describes the calls of one method.
@@ -84,7 +92,7 @@ type method struct {
 }
 
 // newMethods returns the methods of all features by their names.
-func newMethods() map[string]*method {
+func newMethods(features []*feature) map[string]*method {
 	all := make(map[string]*method)
 	for _, f := range features {
 		for _, m := range f.methods {
@@ -101,7 +109,7 @@ func (s *Server) capabilities(c *Catalog, more bool) (has mcp.ServerCapabilities
 	if s.options.Capabilities != nil {
 		return *s.options.Capabilities
 	}
-	for _, f := range features {
+	for _, f := range s.features {
 		if f.needed == nil || f.needed(c, more) {
 			f.declare(&has)
 		}

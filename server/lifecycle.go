@@ -139,17 +139,25 @@ func (l *lifecycle) begin() <-chan struct{} {
 		return l.done
 	}
 	l.done = make(chan struct{})
-	l.server.events.begin(l.done)
 	if len(l.server.options.Dependencies)+len(l.server.mounted()) == 0 {
 		l.ready.Store(true)
 		close(l.done)
-		l.server.startTasks()
+		l.startFeatures()
 		return l.done
 	}
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancelCause(context.Background())
 	go l.start(ctx)
 	return l.done
+}
+
+// startFeatures begins the work of features in the background.
+func (l *lifecycle) startFeatures() {
+	for _, f := range l.server.features {
+		if f.start != nil {
+			f.start(l.server)
+		}
+	}
 }
 
 func (l *lifecycle) start(ctx context.Context) {
@@ -159,7 +167,7 @@ func (l *lifecycle) start(ctx context.Context) {
 	defer cancel()
 	stops, err := l.startAll(ctx)
 	if err == nil {
-		l.server.startTasks()
+		l.startFeatures()
 		return
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), startTimeout)
@@ -441,9 +449,14 @@ func (e dependencyPanic) Unwrap() error { return e.panicError }
 // that could not be stopped.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
-	s.drainTasks()
+	var waits []func(context.Context) error
+	for _, f := range s.features {
+		if f.stop != nil {
+			waits = append(waits, f.stop(s))
+		}
+	}
 	err := await(ctx, s.calls.stop())
-	err = errors.Join(err, s.stopTasks(ctx), s.events.stop(ctx), s.life.stop(ctx), s.records.close())
+	err = errors.Join(err, stopAll(ctx, waits), s.life.stop(ctx), s.records.close())
 	if s.exchange != nil {
 		s.exchange.close(ctx)
 	}

@@ -252,7 +252,7 @@ func TestTaskEngineIsMadeConcurrently(t *testing.T) {
 		get := func(i int) func(int) {
 			return func(int) { engines[i], _ = s.taskEngine() }
 		}
-		racetest.Together(1, get(0), get(1), func(int) { s.drainTasks() }, get(2))
+		racetest.Together(1, get(0), get(1), func(int) { s.stopTasks() }, get(2))
 		for _, e := range engines {
 			if e != nil && e != s.tasks.engine {
 				t.Fatal("two engines were made")

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -139,6 +140,7 @@ var resourceFeature = feature{
 		return more || c.Len(mcp.KindResource)+c.Len(mcp.KindResourceTemplate) > 0
 	},
 	declare: declareResources,
+	watch:   (*Server).watchResources,
 }
 
 func declareResources(has *mcp.ServerCapabilities) {
@@ -421,4 +423,64 @@ func sameNames(open bool, fields, variables []string) error {
 		}
 	}
 	return nil
+}
+
+// watchResources begins to report changes of the resources in the filter.
+func (s *Server) watchResources(ctx context.Context, call *mcp.Call, to *subscription) error {
+	uris := to.filter.ResourceSubscriptions
+	to.filter.ResourceSubscriptions = nil
+	if len(uris) > 0 {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+	}
+	for _, uri := range uris {
+		stop, err := s.subscribe(ctx, call, uri)
+		if mcp.IsResourceNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		to.filter.ResourceSubscriptions = append(to.filter.ResourceSubscriptions, uri)
+		to.stops = append(to.stops, stop)
+	}
+	return nil
+}
+
+// subscribe starts to report changes of one resource.
+func (s *Server) subscribe(ctx context.Context, call *mcp.Call, uri string) (stop func(), err error) {
+	entry := s.Catalog().Lookup(mcp.KindResource, uri)
+	if entry == nil {
+		if entry, err = s.resolveUnlisted(ctx, mcp.KindResource, uri); err != nil {
+			return nil, s.notSubscribed(ctx, call, err)
+		}
+	}
+	if entry == nil {
+		return nil, mcp.ResourceNotFound(uri)
+	}
+	one := *call
+	one.Resolve(&entry.Target, uri, s.recheckFunc)
+	if entry.Subscribe == nil {
+		return func() {}, nil
+	}
+	err = callRecovered(func() (err error) {
+		stop, err = entry.Subscribe(ctx, &one)
+		return err
+	})
+	if err != nil {
+		return nil, s.notSubscribed(ctx, &one, err)
+	}
+	return stop, nil
+}
+
+// notSubscribed returns the error for the caller. A subscription cannot ask questions.
+func (s *Server) notSubscribed(ctx context.Context, call *mcp.Call, err error) error {
+	if _, asks := mcp.AsInputRequired(err); asks {
+		err = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "a subscription cannot ask its caller"}
+	}
+	if _, err = s.convertError(ctx, call, err); err == nil {
+		return errors.New("the resource cannot be subscribed to")
+	}
+	return err
 }

@@ -117,15 +117,19 @@ type Server struct {
 	exported *mapping
 	life     lifecycle
 	changes  changes
-	events   events
-	exchange *exchange          // nil without a store
+	exchange *exchange // nil without a store
+	features []*feature
 	methods  map[string]*method // by name
 	handle   mcp.Handler        // Options.Middleware, then dispatch
 	stateKey stateKey           // of calls that ask, and of messages between replicas
 	dataKey  *state.Key         // of tasks and events
 	records  recordStore
-	tasks    tasks
 	era      *era.Server
+
+	// the state of features
+	tasks        tasks
+	webhooks     webhooks
+	eventStreams *quota.Quota
 
 	forms  sync.Map // reflect.Type to *form
 	memory *schema.Memory
@@ -164,8 +168,8 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.records.shared = s.options.Store
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
-	s.life.server, s.events.server = s, s
-	s.events.streams = quota.New("streams", maxEventStreams, maxStreamsPerPrincipal)
+	s.life.server = s
+	s.eventStreams = quota.New("streams", maxEventStreams, maxStreamsPerPrincipal)
 	s.recheckFunc = s.recheck
 	s.handle = applyMiddleware(chain(nil, s.options.Middleware), s.dispatch)
 	s.setKeys(own)
@@ -173,7 +177,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 		s.exchange = newExchange(s)
 	}
 	s.tasks.polls = quota.New("subscriptions to tasks", maxTaskPolls, maxTaskPollsPerPrincipal)
-	s.methods = newMethods()
+	s.features, s.methods = features, newMethods(features)
 	s.era = era.NewServer(core{s}, s.stateKey)
 	return s
 }

@@ -123,23 +123,17 @@ func (s *Server) startTasks() {
 	}
 }
 
-// drainTasks makes this replica begin no more tasks.
-func (s *Server) drainTasks() {
+// stopTasks makes this replica begin no more tasks. wait waits for the tasks that run until ctx ends, and then interrupts
+// them.
+func (s *Server) stopTasks() (wait func(ctx context.Context) error) {
 	s.tasks.mu.Lock()
 	defer s.tasks.mu.Unlock()
 	s.tasks.stopped = true
-	if s.tasks.engine != nil {
-		s.tasks.engine.Drain()
-	}
-}
-
-// stopTasks waits for the tasks that run until ctx ends, and then interrupts them.
-func (s *Server) stopTasks(ctx context.Context) error {
-	s.drainTasks()
 	if s.tasks.engine == nil {
-		return nil
+		return func(context.Context) error { return nil }
 	}
-	return s.tasks.engine.Stop(ctx)
+	s.tasks.engine.Drain()
+	return s.tasks.engine.Stop
 }
 
 // hasTasks reports whether calls of any tool may continue as tasks.
@@ -251,38 +245,22 @@ func (c core) Task(ctx context.Context, caller *mcp.Caller, id string) (*mcp.Tas
 	return engine.Get(ctx, id, caller.Principal)
 }
 
-// watchTasks calls notify for each change of the caller's tasks in the list. It returns those that exist.
-func (s *Server) watchTasks(ctx context.Context, caller *mcp.Caller, ids []string, notify func(mcp.Change)) (watched []string, stop func(), err error) {
-	var stops []func()
-	stop = func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
-	if len(ids) == 0 {
-		return nil, stop, nil
-	}
-	engine, err := s.taskEngine()
-	if err != nil {
-		return nil, nil, err
-	}
+// watchTasks begins to report changes of the caller's tasks in the filter.
+func (s *Server) watchTasks(ctx context.Context, call *mcp.Call, to *subscription) error {
+	ids := to.filter.TaskIDs
+	to.filter.TaskIDs = nil
 	for _, id := range ids {
-		changed := func() { notify(mcp.Change{TaskID: id}) }
-		ended, err := s.watchEntryTask(ctx, caller, id, changed)
-		if err == nil && ended == nil {
-			ended, err = engine.Watch(ctx, id, caller.Principal, changed)
-		}
+		stop, err := s.watchTask(ctx, call.Caller, id, func() { to.notify(mcp.Change{TaskID: id}) })
 		if errors.Is(err, task.ErrUnknown) {
 			continue
 		}
 		if err != nil {
-			stop()
-			return nil, nil, err
+			return s.taskError(ctx, call, err)
 		}
-		watched = append(watched, id)
-		stops = append(stops, ended)
+		to.filter.TaskIDs = append(to.filter.TaskIDs, id)
+		to.stops = append(to.stops, stop)
 	}
-	return watched, stop, nil
+	return nil
 }
 
 // taskFeature is the methods of [mcp.ExtensionTasks].
@@ -298,6 +276,9 @@ var taskFeature = feature{
 		has.Tasks = json.RawMessage(`{"cancel":{},"requests":{"tools":{"call":{}}}}`)
 	},
 	offered: func(s *Server) bool { return s.Catalog().answersTasks() },
+	watch:   (*Server).watchTasks,
+	start:   (*Server).startTasks,
+	stop:    (*Server).stopTasks,
 }
 
 // answerTask answers a method of [mcp.ExtensionTasks].
