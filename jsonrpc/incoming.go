@@ -101,8 +101,8 @@ func (c *Conn) dispatch(o origin, msg Message, b *batch) (unused bool) {
 	return false
 }
 
-// notify passes a notification to the handler. It reports whether the handler is a
-// [bufpool.Borrower] that has not retained the notification. A panic of the handler is
+// notify passes a notification to the handler. It reports whether the handler has
+// borrowed the notification. A panic of the handler is
 // reported and does not end the read loop.
 func (c *Conn) notify(from Peer, notification *Request) (borrowed bool) {
 	defer func() {
@@ -110,7 +110,7 @@ func (c *Conn) notify(from Peer, notification *Request) (borrowed bool) {
 			c.report(&panicError{notification.Method, p})
 		}
 	}()
-	if bufpool.Borrow(c.handler, notification) {
+	if h, ok := c.handler.(borrower); ok && h.Borrow(notification) {
 		notification.recycle()
 		return true
 	}

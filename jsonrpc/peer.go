@@ -35,29 +35,39 @@ type Handler interface {
 	HandleNotification(from Peer, notification *Request)
 }
 
-// A SessionHandler is a [Handler] that controls how a [Conn] receives messages.
+// A SessionHandler is a [Handler] that controls how a [Conn] receives messages. A Conn looks for it on its
+// handler. Without it, no call preempts others, batches are refused, and the handler does not learn that
+// the connection has ended.
 type SessionHandler interface {
 	// Preempts reports whether a call must be complete before the next message is read. Such
 	// a call runs on the goroutine that reads, is not subject to [Options.MaxInFlight], and
 	// must not block.
 	Preempts(req *Request) bool
 	// AcceptBatch returns nil if the batch may be handled, and otherwise the error for the
-	// peer. A Conn refuses all batches if its handler is not a SessionHandler.
+	// peer.
 	AcceptBatch(batch []Message) error
 	// HandleClose is called once, when the peer cannot send any more. It must not block.
 	HandleClose()
 }
 
 // A CancelNotifier is a [Handler] that notifies the peer of an abandoned call: its context
-// ended or its timeout expired before the response.
+// ended or its timeout expired before the response. A [Conn] looks for it on its handler. Without it, the
+// peer is not notified.
 type CancelNotifier interface {
 	// NotifyCancelled notifies the peer that the call with that id is abandoned. cause is the
 	// cause of the context, or context.DeadlineExceeded.
 	NotifyCancelled(to Peer, id ID, cause error)
 }
 
-// An IDReceiver is an [Appender] for params that needs the id of the request. A [Peer] calls
-// ReceiveID before it encodes the params.
+// A borrower is a [Handler] that handles some notifications without retaining them. A [Conn] looks for it
+// on its handler. Without it, the memory of notifications is not reused.
+type borrower interface {
+	// Borrow handles the notification and returns true, or returns false without handling it.
+	Borrow(notification *Request) bool
+}
+
+// An IDReceiver is an [Appender] for params that needs the id of the request. A [Peer] looks for it on the
+// params, and calls ReceiveID before it encodes them.
 type IDReceiver interface {
 	ReceiveID(id ID)
 }

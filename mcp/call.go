@@ -33,6 +33,15 @@ type Handler func(ctx context.Context, call *Call) (Result, error)
 // declares outside of the returned Handler are shared by all calls.
 type Middleware func(next Handler) Handler
 
+// A ToolRefusal is the error of a [Guard] that the caller of a tool gets as a result: a model can read a
+// result, while some clients stop at a protocol error. A server looks for it in the errors of guards. It
+// sends other errors as protocol errors.
+type ToolRefusal interface {
+	error
+	// ToolResult returns the result. nil means that the error is sent as a protocol error.
+	ToolResult() *CallToolResult
+}
+
 // A Guard decides about entries: whether a caller sees them, whether a call may be made, and how.
 // Each of its functions may be nil, and is called concurrently.
 //
@@ -47,10 +56,8 @@ type Guard struct {
 	Visible func(ctx context.Context, caller *Caller, target *Target) bool
 	// Check returns nil if the call may be made. It runs before the arguments are validated. Its
 	// error is logged, and callers get the name of the guard. A *[jsonrpc.Error] or
-	// *[InputRequired] is sent to the caller unchanged. If the error has the method
-	// ToolResult() *[CallToolResult] and its result is not nil, the caller of a tool gets that result:
-	// a model can read it, while some clients stop at a protocol error. The same holds for an error
-	// of Run that contains a *[jsonrpc.Error].
+	// *[InputRequired] is sent to the caller unchanged. A [ToolRefusal] is sent to the caller of a tool as
+	// a result. The same holds for an error of Run that contains a *[jsonrpc.Error].
 	Check func(ctx context.Context, call *Call) error
 	// Run wraps the function of the entry. It runs after the arguments are validated, and may ask,
 	// wait and record. A mounted entry validates its arguments itself: Run of the server or mount

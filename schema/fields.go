@@ -169,10 +169,10 @@ func isNumber(t reflect.Type) bool {
 // applyMethods applies the methods of a struct that describe its fields, as the library does.
 func applyMethods(f *field, goName string, of reflect.Type) {
 	zero := reflect.Zero(of).Interface()
-	if docs, ok := zero.(interface{ GetFieldDocString(string) string }); ok {
+	if docs, ok := zero.(fieldDocs); ok {
 		f.description = cmp.Or(f.description, docs.GetFieldDocString(goName))
 	}
-	if aliases, ok := zero.(interface{ JSONSchemaProperty(string) any }); ok {
+	if aliases, ok := zero.(fieldAlias); ok {
 		if alias := aliases.JSONSchemaProperty(f.name); alias != nil {
 			f.typ = reflect.TypeOf(alias)
 		}

@@ -12,12 +12,23 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// SchemaProvider is implemented by types that return their own schema, a JSON object. The method is
+// SchemaProvider is implemented by types that return their own schema, a JSON object. [ForType] and
+// [ForOutput] look for it on each type. Without it, they derive the schema from the Go type. The method is
 // called on a zero value. A reference in the schema is resolved against the document that the schema
 // becomes part of.
 type SchemaProvider interface {
 	JSONSchema() json.RawMessage
 }
+
+// Optional methods of types that the library github.com/invopop/jsonschema defines. [ForType] and
+// [ForOutput] look for them on the zero value of each type. Without them, they use the type, its tags and the
+// name of the field.
+type (
+	librarySchema interface{ JSONSchema() *jsonschema.Schema }       // the schema of the type
+	typeAlias     interface{ JSONSchemaAlias() any }                 // a value of the type to describe instead
+	fieldAlias    interface{ JSONSchemaProperty(name string) any }   // the same for a field
+	fieldDocs     interface{ GetFieldDocString(name string) string } // the description of a field
+)
 
 // For returns the JSON Schema of T; see [ForType].
 func For[T any]() (json.RawMessage, error) {
@@ -167,7 +178,7 @@ func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
 	r.path = path
 	t = deref(t)
 	var s *jsonschema.Schema
-	if !t.Implements(reflect.TypeFor[interface{ JSONSchemaAlias() any }]()) {
+	if !t.Implements(reflect.TypeFor[typeAlias]()) {
 		s = r.describe(t)
 	}
 	if s == nil {
@@ -215,7 +226,7 @@ func (r *reflection) describe(t reflect.Type) *jsonschema.Schema {
 	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64, reflect.Int, reflect.Int64:
 		return nil
 	}
-	if t.Implements(reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }]()) {
+	if t.Implements(reflect.TypeFor[librarySchema]()) {
 		return nil
 	}
 	switch t.Kind() {

@@ -11,18 +11,12 @@ import (
 // core implements [era.Core].
 type core struct{ *Server }
 
-// A toolRefusal is the error of a guard that callers of a tool get as a result.
-type toolRefusal interface {
-	error
-	ToolResult() *mcp.CallToolResult // nil: a protocol error
-}
-
 // Serve answers a call over the protocol. Unlike [Server.Serve], it returns refusals of guards as tool
 // results where the guard wants that.
 func (c core) Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	result, err := c.Server.Serve(ctx, call)
 	if err != nil && call.Method() == mcp.MethodToolsCall {
-		if refusal, ok := errors.AsType[toolRefusal](err); ok {
+		if refusal, ok := errors.AsType[mcp.ToolRefusal](err); ok {
 			if said := refusal.ToolResult(); said != nil {
 				return said, nil
 			}

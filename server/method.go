@@ -235,7 +235,8 @@ func (s *Server) provided() string {
 	return strings.Join(types, ", ")
 }
 
-// Optional methods of a service.
+// Optional methods of a service, which [Service] looks for. Without them, the methods of the service have
+// only their own tags, and no descriptions of the source code.
 type (
 	annotator interface{ Annotations() Annotations }
 	describer interface{ Descriptions() Descriptions }

@@ -46,8 +46,9 @@ type StateStore interface {
 	UpdateState(ctx context.Context, change func(state json.RawMessage) (json.RawMessage, error)) error
 }
 
-// A SessionHandler is a [jsonrpc.Handler] with a session that another process can continue. A handler that wraps
-// another one must pass these methods on; otherwise the session exists only in its process.
+// A SessionHandler is a [jsonrpc.Handler] with a session that another process can continue. Streamable HTTP looks for it
+// on the handlers that [Binder].Bind returns. Without it, the session exists only in its process. A handler that wraps
+// another one must pass these methods on.
 type SessionHandler interface {
 	jsonrpc.Handler
 	// State returns the state of the session, or nil if the client has not opened one.
@@ -62,15 +63,17 @@ type SessionHandler interface {
 }
 
 // A Detacher is the [jsonrpc.Peer] of a call whose client can be disconnected and
-// reconnects for the response.
+// reconnects for the response. mcp.Call.Detach looks for it on the peer of the call. Without it, the client
+// stays connected.
 type Detacher interface {
 	// Detach disconnects the client and asks it to reconnect after retry.
 	Detach(retry time.Duration)
 }
 
 // A CallPeer is the [jsonrpc.Peer] of a message that belongs to a call of this side. Over HTTP,
-// the stream with the response to the call carries such messages. On other transports it is not
-// known which call a message belongs to.
+// the stream with the response to the call carries such messages. Clients and bridges that forward calls
+// look for it on the peer of a message. Without it, as on other transports, they attribute the message to
+// the oldest call.
 type CallPeer interface {
 	jsonrpc.Peer
 	// CallContext returns the context that the call was made with.
@@ -78,7 +81,8 @@ type CallPeer interface {
 }
 
 // A Server is a [Binder] that a program serves until it is shut down, such as a
-// *server.Server.
+// *server.Server. stdio.Serve looks for it on its Binder. Without it, only the end of the input or of the
+// context ends the connection.
 type Server interface {
 	Binder
 	// Start returns when the server can answer calls.

@@ -135,10 +135,3 @@ func (c *Charge) Release() {
 		c.budget.release(c.size)
 	}
 }
-
-// A Charger charges large messages to a [Budget]: a stream, or what gets the replies to one message.
-type Charger interface {
-	// TakeCharge returns the charge of the message. For a stream, that is the message that was read last. It returns
-	// nil for a small message. The caller releases the charge.
-	TakeCharge() *Charge
-}

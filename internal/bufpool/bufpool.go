@@ -72,29 +72,25 @@ func (b *Buffer) isWorthKeeping() bool {
 	return b.wasted <= maxWasted
 }
 
-// A Recycler reuses the memory of messages.
+// A Recycler reuses the memory of messages. A jsonrpc.Conn looks for it on its stream and on each
+// jsonrpc.Replier. Without it, the garbage collector frees the memory.
 type Recycler interface {
 	// Recycle makes the memory of a message available for reuse, because nothing retains the
 	// message. memory is nil if only the recycler knows it.
 	Recycle(memory []byte)
 }
 
-// A Borrower handles some values of a type without retaining them or memory that they refer
-// to, so that the caller may reuse both.
-type Borrower[T any] interface {
-	// Borrow handles the value and returns true, or returns false without handling it.
-	Borrow(value T) bool
-}
-
-// Borrow has the handler handle a value if it is a [Borrower]. It reports whether the
-// handler has handled the value; then nothing retains it.
-func Borrow[T any](handler any, value T) bool {
-	b, ok := handler.(Borrower[T])
-	return ok && b.Borrow(value)
+// A Charger charges large messages to a [Budget]. A jsonrpc.Conn looks for it on its stream and on each
+// jsonrpc.Replier. Without it, messages are not counted.
+type Charger interface {
+	// TakeCharge returns the charge of the message. For a stream, that is the message that was read last. It returns
+	// nil for a small message. The caller releases the charge.
+	TakeCharge() *Charge
 }
 
 // A Holder keeps the buffer that the response to a call was read into until the response has
-// been decoded. The params of the call implement it.
+// been decoded. The client's end of streamable HTTP looks for it on the params of a call. Without it,
+// the response is read into memory that is not reused.
 type Holder interface {
 	Hold(buffer *Buffer)
 }

@@ -1,3 +1,3 @@
-// Package bufpool reuses the memory of messages: a [Pool] has buffers, and a [Recycler] and a
-// [Borrower] agree on when a message may be overwritten.
+// Package bufpool reuses the memory of messages: a [Pool] has buffers, and a [Recycler]
+// and a [Holder] learn when a message may be overwritten.
 package bufpool

@@ -206,11 +206,6 @@ func (c *Client) negotiate(ctx context.Context) (probed, err error) {
 	return probed, c.initialize(ctx)
 }
 
-// A streamConn is a connection over one [jsonrpc.Stream], for example over stdio.
-type streamConn interface {
-	Input() context.Context
-}
-
 // An opened is the result of a request that opens a session.
 type opened struct {
 	server  Description

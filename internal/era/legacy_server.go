@@ -98,15 +98,10 @@ func sharedLink(req *jsonrpc.Request) error {
 // errNewSession is the error of calls that run when their client opens another session.
 var errNewSession = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the client has opened a new session on this connection; the call was cancelled and may have been executed"}
 
-// A callCanceller is a peer on a connection that knows its other running calls: a [jsonrpc.Conn].
-type callCanceller interface {
-	CancelOthers(ctx context.Context, cause error)
-}
-
 // endSession cancels the calls of a session and stops what it watches, so that another session can
 // be opened on the link. Some proxies share one server over stdio among their clients.
 func (b *binding) endSession(ctx context.Context, from jsonrpc.Peer) {
-	if conn, ok := from.(callCanceller); ok {
+	if conn, ok := from.(*jsonrpc.Conn); ok {
 		conn.CancelOthers(ctx, errNewSession)
 	}
 	b.legacy.end()

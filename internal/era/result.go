@@ -12,13 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Bare result can report that it is an object without members of an envelope, and without
-// structured content that is not an object. Then its text is not searched for these.
-type Bare interface {
-	mcp.Result
-	Bare() bool
-}
-
 func isBare(result mcp.Result) bool {
 	switch result := result.(type) {
 	case Bare:

@@ -111,15 +111,9 @@ func serverOutcome(call *mcp.Call, err error) outcome {
 	return outcome{code: jsonrpc.InternalError, class: strconv.Itoa(int(jsonrpc.InternalError))}
 }
 
-// A toolRefusal is the error of a guard that callers of a tool get as a result; see [mcp.Guard].
-type toolRefusal interface {
-	error
-	ToolResult() *mcp.CallToolResult // nil: a protocol error
-}
-
 // becomesResult reports whether the server converts the error of a tool to a result.
 func becomesResult(err error) bool {
-	if refusal, ok := errors.AsType[toolRefusal](err); ok {
+	if refusal, ok := errors.AsType[mcp.ToolRefusal](err); ok {
 		return refusal.ToolResult() != nil
 	}
 	_, failed := errors.AsType[*server.FunctionError](err)

@@ -110,10 +110,7 @@ func (p *Process) exited(error) {
 }
 
 func exitCode(state *os.ProcessState) int {
-	if status, ok := state.Sys().(interface {
-		Signaled() bool
-		Signal() syscall.Signal
-	}); ok && status.Signaled() {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return procgroup.SignalBase + int(status.Signal())
 	}
 	return state.ExitCode()

@@ -101,14 +101,18 @@ func (c *connection) serve(endpoint interface {
 	return client
 }
 
+// A scopeProvider is a server that knows the scopes of its calls, such as a *server.Server. A connection looks for it on
+// the server. Without it, [Options].Scopes has no effect.
+type scopeProvider interface {
+	Scopes(method, name string) []string
+}
+
 // authorize checks the scopes of a call.
 func (c *connection) authorize(_ context.Context, req *jsonrpc.Request) error {
 	if c.options.Scopes == nil {
 		return nil
 	}
-	scoped, ok := c.server.(interface {
-		Scopes(method, name string) []string
-	})
+	scoped, ok := c.server.(scopeProvider)
 	if !ok {
 		return nil
 	}

@@ -33,7 +33,8 @@ type TokenStore interface {
 
 // A LockingStore is a [TokenStore] that several processes can use at the same time. A client
 // refreshes a token of such a store in only one process at a time; the others then use its
-// result. [NewFileStore] returns one.
+// result. [NewFileStore] returns one. A client looks for it on [Options].Store. Without it, each process refreshes
+// the token, and the authorization server may refuse all but the first.
 type LockingStore interface {
 	TokenStore
 	// Lock waits until no other process holds the lock of a key, and takes the lock. unlock

@@ -37,7 +37,15 @@ type handler struct {
 	background sync.WaitGroup // goroutines of the modern handler
 }
 
+// A storeProvider is a server with a store. [Handler] and [StoreStatus] look for it on the server. Without it,
+// sessions belong to one process.
 type storeProvider interface{ Store() store.Store }
+
+// A schemaProvider is a server that knows the input schemas of its tools. [Handler] looks for it on the
+// server. Without it, Mcp-Param headers are not compared with the arguments.
+type schemaProvider interface {
+	InputSchema(tool string) json.RawMessage
+}
 
 // Handler returns an http.Handler that serves an MCP server at one URL. opts may be nil. Handler panics if an option is
 // malformed: a host or an origin.

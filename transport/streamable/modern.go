@@ -246,11 +246,6 @@ func (e *handler) withHeaderCheck(ctx context.Context, header http.Header, req *
 	})
 }
 
-// A schemaProvider is a server that knows the input schemas of its tools.
-type schemaProvider interface {
-	InputSchema(tool string) json.RawMessage
-}
-
 // maxHeaderTools is the maximum number of tools whose header parameters are cached.
 const maxHeaderTools = 1024
 
