@@ -11,9 +11,9 @@ import (
 // core implements [era.Core].
 type core struct{ *Server }
 
-// Serve answers a call over the protocol. Unlike [Server.Serve], it returns refusals of guards as tool
+// ServeProtocol answers a call over the protocol. Unlike [Server.Serve], it returns refusals of guards as tool
 // results where the guard wants that.
-func (c core) Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+func (c core) ServeProtocol(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	result, err := c.Server.Serve(ctx, call)
 	if err != nil && call.Method() == mcp.MethodToolsCall {
 		if refusal, ok := errors.AsType[mcp.ToolRefusal](err); ok {

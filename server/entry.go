@@ -176,8 +176,8 @@ func beginsOnce(next mcp.Handler) mcp.Handler {
 	}
 }
 
-// validate rejects an entry that could not be called or listed.
-func (e *Entry) validate() error {
+// check rejects an entry that could not be called or listed.
+func (e *Entry) check() error {
 	switch {
 	case e == nil:
 		return errors.New("an entry is nil")

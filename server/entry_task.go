@@ -99,9 +99,9 @@ func (s *Server) openTask(ctx context.Context, caller *mcp.Caller, id string) (e
 	return entry, kept.ID, true, nil
 }
 
-// answerEntryTask passes a request about a task to the entry that keeps the task. In the result, the id of
+// serveEntryTask passes a request about a task to the entry that keeps the task. In the result, the id of
 // the entry is replaced by the id for the caller; all other bytes stay unchanged.
-func (s *Server) answerEntryTask(ctx context.Context, call *mcp.Call, entry *Entry, inner string) (mcp.Result, error) {
+func (s *Server) serveEntryTask(ctx context.Context, call *mcp.Call, entry *Entry, inner string) (mcp.Result, error) {
 	params, err := jsonscan.Splice(nil, call.Params(), jsonscan.Edit{Name: "taskId", Value: jsonscan.AppendString(nil, inner)})
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (s *Server) entryTaskState(ctx context.Context, caller *mcp.Caller, id stri
 	call := mcp.NewCall(req, caller, nil)
 	var result mcp.Result
 	err = callRecovered(func() (err error) {
-		result, err = s.answerEntryTask(ctx, &call, entry, inner)
+		result, err = s.serveEntryTask(ctx, &call, entry, inner)
 		return err
 	})
 	if err != nil {

@@ -132,7 +132,7 @@ func NewEvent[Args, Payload any](event Event, match Match[Args, Payload]) (*Entr
 			return applyMiddleware(middleware, t.handle)
 		},
 	})
-	return entry, &Topic[Payload]{t}, entry.validate()
+	return entry, &Topic[Payload]{t}, entry.check()
 }
 
 // definition returns the event as it is listed. A server that delivers webhooks adds that mode.

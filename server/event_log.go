@@ -53,8 +53,8 @@ func (t *topic) attach(s *Server) {
 
 var errNotRegistered = errors.New("the event is not registered with a server")
 
-// A record is an entry of the log.
-type record struct {
+// A logEntry is an entry of the log.
+type logEntry struct {
 	ID    string          `json:"id,omitempty"` // "" for a mark
 	Time  time.Time       `json:"time,omitzero"`
 	For   string          `json:"for,omitempty"`
@@ -87,7 +87,7 @@ func (t *topic) publish(ctx context.Context, data json.RawMessage, o PublishOpti
 	if size := len(data) + len(o.ID) + len(t.name) + occurrenceOverhead; size > maxPayload {
 		return fmt.Errorf("an occurrence has at most %d bytes, not %d", maxPayload, size)
 	}
-	if _, err := t.append(ctx, s, &record{ID: o.ID, Time: o.Time, For: o.For, Data: data}); err != nil {
+	if _, err := t.append(ctx, s, &logEntry{ID: o.ID, Time: o.Time, For: o.For, Data: data}); err != nil {
 		return err
 	}
 	s.wakeWebhooks(t.name)
@@ -98,7 +98,7 @@ func (t *topic) publish(ctx context.Context, data json.RawMessage, o PublishOpti
 const occurrenceOverhead = 256
 
 // append adds an entry to the log.
-func (t *topic) append(ctx context.Context, s *Server, r *record) (id uint64, err error) {
+func (t *topic) append(ctx context.Context, s *Server, r *logEntry) (id uint64, err error) {
 	now := time.Now()
 	r.Added = now.UnixMilli()
 	plain, err := json.Marshal(r)
@@ -109,7 +109,7 @@ func (t *topic) append(ctx context.Context, s *Server, r *record) (id uint64, er
 	if err != nil {
 		return 0, err
 	}
-	if id, err = s.records.get().Append(ctx, t.stream(s), sealed); err != nil {
+	if id, err = s.store.get().Append(ctx, t.stream(s), sealed); err != nil {
 		return 0, err
 	}
 	t.saw(id, now)
@@ -132,12 +132,12 @@ func (t *topic) known() (id uint64, added time.Time) {
 }
 
 // open returns the content of an entry.
-func (t *topic) open(ctx context.Context, s *Server, e store.Entry) (*record, error) {
+func (t *topic) open(ctx context.Context, s *Server, e store.Entry) (*logEntry, error) {
 	plain, err := s.dataKey.OpenBytes(ctx, e.Data, t.binding(s))
 	if err != nil {
 		return nil, fmt.Errorf("an entry of the log of the event %q: %w", t.name, err)
 	}
-	r := &record{}
+	r := &logEntry{}
 	if err := json.Unmarshal(plain, r); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (t *topic) open(ctx context.Context, s *Server, e store.Entry) (*record, er
 func (t *topic) head(ctx context.Context, s *Server) (uint64, error) {
 	last, added := t.known()
 	if last > 0 {
-		for e, err := range s.records.get().Read(ctx, t.stream(s), last) {
+		for e, err := range s.store.get().Read(ctx, t.stream(s), last) {
 			if errors.Is(err, store.ErrPurged) {
 				last = 0
 				break
@@ -181,7 +181,7 @@ func (t *topic) keepFresh(ctx context.Context, s *Server) error {
 // mark adds a mark. A reader that begins again with the oldest entry calls it first, so that the log is
 // not empty.
 func (t *topic) mark(ctx context.Context, s *Server) (id uint64, err error) {
-	return t.append(ctx, s, &record{})
+	return t.append(ctx, s, &logEntry{})
 }
 
 // maxCursor bounds the cursor of a request in bytes.
@@ -396,7 +396,7 @@ func (r *eventReader) poll(ctx context.Context, call *mcp.Call, params *mcp.Even
 // batch appends occurrences to a result.
 func (r *eventReader) batch(ctx context.Context, most int, result *mcp.PollEventsResult) error {
 	size, scanned := 0, 0
-	for e, err := range r.server.records.get().Read(ctx, r.topic.stream(r.server), r.position) {
+	for e, err := range r.server.store.get().Read(ctx, r.topic.stream(r.server), r.position) {
 		if err != nil && !errors.Is(err, store.ErrForged) { // next reports what cannot be read
 			return err
 		}
@@ -455,7 +455,7 @@ func (r *eventReader) follow(ctx context.Context, call *mcp.Call, heartbeats <-c
 	defer cancel()
 	from := r.position
 	following.Go(func() {
-		for e, err := range r.server.records.get().Follow(ctx, r.topic.stream(r.server), from) {
+		for e, err := range r.server.store.get().Follow(ctx, r.topic.stream(r.server), from) {
 			if err != nil && !errors.Is(err, store.ErrForged) {
 				failed <- err
 				return

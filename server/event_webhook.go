@@ -261,7 +261,7 @@ func (s *Server) readWebhook(ctx context.Context, sub *delivery.Subscription, te
 	}
 	polled, err := s.pollEvent(ctx, entry, &mcp.Caller{Principal: sub.Principal}, params)
 	if err != nil {
-		batch.Ended = endOfWebhook(err)
+		batch.Ended = webhookEndError(err)
 		if batch.Ended != nil {
 			err = nil
 		}
@@ -314,9 +314,9 @@ func (s *Server) fillBatch(batch *delivery.Batch, polled *mcp.PollEventsResult, 
 	return nil
 }
 
-// endOfWebhook returns the JSON-RPC error with which a subscription ends because of the error of a
+// webhookEndError returns the JSON-RPC error with which a subscription ends because of the error of a
 // poll, or nil if the poll may succeed later.
-func endOfWebhook(err error) json.RawMessage {
+func webhookEndError(err error) json.RawMessage {
 	reason, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok {
 		return nil

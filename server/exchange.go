@@ -33,12 +33,12 @@ const (
 // An exchange passes the changes that are raised at this replica to the others, and those of the
 // others to the watchers of this one. Messages are sealed, since they contain principals.
 type exchange struct {
-	server *Server
-	bus    store.Bus
-	id     string          // of this replica
-	ctx    context.Context // ends when the exchange is closed
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup // the sender and the subscriber
+	server  *Server
+	bus     store.Bus
+	id      string          // of this replica
+	ctx     context.Context // ends when the exchange is closed
+	cancel  context.CancelFunc
+	running sync.WaitGroup // the sender and the subscriber
 
 	publishing context.Context // ends when closing takes too long
 	abort      context.CancelFunc
@@ -61,14 +61,14 @@ func newExchange(s *Server) *exchange {
 	return e
 }
 
-// A published message has the changes of one replica.
-type published struct {
-	From    string            `json:"from"` // id of the replica
-	Changes []publishedChange `json:"changes,omitempty"`
-	Missed  bool              `json:"missed,omitempty"` // everything may have changed
+// A changesMessage has the changes of one replica.
+type changesMessage struct {
+	From    string          `json:"from"` // id of the replica
+	Changes []messageChange `json:"changes,omitempty"`
+	Missed  bool            `json:"missed,omitempty"` // everything may have changed
 }
 
-type publishedChange struct {
+type messageChange struct {
 	List string `json:"list"` // the name of the list in its result
 	URI  string `json:"uri,omitempty"`
 	For  string `json:"for,omitempty"`
@@ -79,7 +79,7 @@ func (e *exchange) join(ctx context.Context) {
 	e.mu.Lock()
 	if e.tried == nil && !e.closed {
 		e.tried = make(chan struct{})
-		e.tasks.Go(e.subscribe)
+		e.running.Go(e.subscribe)
 	}
 	tried := e.tried
 	e.mu.Unlock()
@@ -121,7 +121,7 @@ func (e *exchange) receive(ctx context.Context, m store.Message) {
 		e.server.changes.notifyMissed()
 		return
 	}
-	var message published
+	var message changesMessage
 	data, err := e.server.stateKey.Open(ctx, string(m.Data), token.Binding(changesSubject), time.Now())
 	if err == nil {
 		err = json.Unmarshal(data, &message)
@@ -158,7 +158,7 @@ func (e *exchange) add(change mcp.Change) {
 	}
 	if !e.isSending {
 		e.isSending = true
-		e.tasks.Go(e.send)
+		e.running.Go(e.send)
 	}
 }
 
@@ -169,7 +169,7 @@ func (e *exchange) send() {
 	var pause backoff.Backoff
 	for message := e.take(); message != nil; message = e.take() {
 		for {
-			err := e.publish(message)
+			err := e.sendMessage(message)
 			if err == nil {
 				pause.Reset()
 				break
@@ -192,17 +192,17 @@ func (e *exchange) abandon() {
 }
 
 // take returns the next message, or nil if there is none. The caller then ends.
-func (e *exchange) take() *published {
+func (e *exchange) take() *changesMessage {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	message := &published{From: e.id, Missed: e.missed}
+	message := &changesMessage{From: e.id, Missed: e.missed}
 	e.missed = false
 	for bytes := 0; len(e.unsent) > 0 && len(message.Changes) < maxPublishedChanges; e.unsent = e.unsent[1:] {
 		change := e.unsent[0]
 		if bytes += sizeOf(change); bytes > maxPublished {
 			break
 		}
-		message.Changes = append(message.Changes, publishedChange{kinds[change.Kind].list, change.URI, change.For})
+		message.Changes = append(message.Changes, messageChange{kinds[change.Kind].list, change.URI, change.For})
 		e.bytes -= sizeOf(change)
 		delete(e.isUnsent, change)
 	}
@@ -213,8 +213,8 @@ func (e *exchange) take() *published {
 	return message
 }
 
-// publish does not end with the exchange, so that changes before a shutdown are published.
-func (e *exchange) publish(message *published) error {
+// sendMessage does not end with the exchange, so that changes before a shutdown are published.
+func (e *exchange) sendMessage(message *changesMessage) error {
 	ctx, cancel := context.WithTimeout(e.publishing, publishTimeout)
 	defer cancel()
 	data, err := json.Marshal(message)
@@ -236,7 +236,7 @@ func (e *exchange) close(ctx context.Context) {
 	e.mu.Unlock()
 	e.cancel()
 	stop := context.AfterFunc(ctx, e.abort)
-	e.tasks.Wait()
+	e.running.Wait()
 	stop()
 	e.abort()
 	e.mu.Lock()

@@ -49,7 +49,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.life.ready.Load() {
 		return nil
 	}
-	if err := await(ctx, s.life.begin()); err != nil {
+	if err := await(ctx, s.life.startOnce()); err != nil {
 		return err
 	}
 	_, err := s.life.failure()
@@ -99,7 +99,7 @@ func (s *Server) ready(ctx context.Context) error {
 	if s.life.ready.Load() {
 		return nil
 	}
-	if err := await(ctx, s.life.begin()); err != nil {
+	if err := await(ctx, s.life.startOnce()); err != nil {
 		return err
 	}
 	public, _ := s.life.failure()
@@ -115,7 +115,7 @@ func (l *lifecycle) started() (bool, error) {
 	if l.ready.Load() {
 		return true, nil
 	}
-	l.begin()
+	l.startOnce()
 	if public, _ := l.failure(); public != nil {
 		return false, public
 	}
@@ -130,9 +130,9 @@ func (l *lifecycle) failure() (public *jsonrpc.Error, err error) {
 	return l.publicErr, l.err
 }
 
-// begin starts the server in the background unless that was done before. The channel is closed when
+// startOnce starts the server in the background unless that was done before. The channel is closed when
 // starting has ended.
-func (l *lifecycle) begin() <-chan struct{} {
+func (l *lifecycle) startOnce() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done != nil {
@@ -191,7 +191,7 @@ func (l *lifecycle) startAll(ctx context.Context) (stops []func(context.Context)
 		if ctx.Err() != nil {
 			return stops, context.Cause(ctx)
 		}
-		stop, err := d.run(ctx, l)
+		stop, err := d.startFor(ctx, l)
 		if err != nil {
 			return stops, err
 		}
@@ -400,8 +400,8 @@ func checkDependencies(dependencies []Dependency) error {
 	return nil
 }
 
-// run starts the dependency and returns the function that stops it.
-func (d Dependency) run(ctx context.Context, l *lifecycle) (func(context.Context) error, error) {
+// startFor starts the dependency and returns the function that stops it.
+func (d Dependency) startFor(ctx context.Context, l *lifecycle) (func(context.Context) error, error) {
 	var stop func(context.Context) error
 	err := d.recoverPanic("starting", func() error {
 		value, started, err := d.start(ctx)
@@ -456,7 +456,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	err := await(ctx, s.calls.stop())
-	err = errors.Join(err, stopAll(ctx, waits), s.life.stop(ctx), s.records.close())
+	err = errors.Join(err, stopAll(ctx, waits), s.life.stop(ctx), s.store.close())
 	if s.exchange != nil {
 		s.exchange.close(ctx)
 	}
@@ -477,7 +477,7 @@ type callCounter struct {
 	idle    chan struct{}
 }
 
-func (c *callCounter) start() bool {
+func (c *callCounter) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {
@@ -487,7 +487,7 @@ func (c *callCounter) start() bool {
 	return true
 }
 
-func (c *callCounter) finish() {
+func (c *callCounter) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--

@@ -63,7 +63,7 @@ func TestChangesArePublishedConcurrently(t *testing.T) {
 	e.close(t.Context())
 	next := map[string]int{}
 	for _, sealed := range bus.messages {
-		var message published
+		var message changesMessage
 		data, err := e.server.stateKey.Open(t.Context(), string(sealed), token.Binding(changesSubject), time.Now())
 		if err == nil {
 			err = json.Unmarshal(data, &message)
@@ -113,7 +113,7 @@ func TestExchangeIsJoinedConcurrently(t *testing.T) {
 			func(int) { e.close(t.Context()) },
 			func(int) { e.close(t.Context()) },
 		)
-		e.tasks.Wait()
+		e.running.Wait()
 		if bus.subscribed > 1 || bus.unsubscribe != bus.subscribed {
 			t.Fatalf("subscribed %d times and unsubscribed %d times", bus.subscribed, bus.unsubscribe)
 		}
@@ -125,7 +125,7 @@ func TestCallsAreCountedConcurrently(t *testing.T) {
 	const n = 500
 	var calls callCounter
 	for range n {
-		calls.start()
+		calls.begin()
 	}
 	var accepted [2]int
 	halfway := make(chan struct{})
@@ -134,7 +134,7 @@ func TestCallsAreCountedConcurrently(t *testing.T) {
 			if i == 0 && round == n/2 {
 				close(halfway)
 			}
-			if calls.start() {
+			if calls.begin() {
 				accepted[i]++
 			}
 		}
@@ -148,9 +148,9 @@ func TestCallsAreCountedConcurrently(t *testing.T) {
 			}
 		}
 	}
-	racetest.Together(n, start(0), start(1), func(int) { calls.finish() }, stop(0), stop(1))
+	racetest.Together(n, start(0), start(1), func(int) { calls.end() }, stop(0), stop(1))
 	all := accepted[0] + accepted[1]
-	if idle[0] != idle[1] || calls.running != all || calls.start() {
+	if idle[0] != idle[1] || calls.running != all || calls.begin() {
 		t.Fatalf("%d calls run, want %d; one channel for both that stop: %t", calls.running, all, idle[0] == idle[1])
 	}
 	for range all {
@@ -158,7 +158,7 @@ func TestCallsAreCountedConcurrently(t *testing.T) {
 		case <-idle[0]:
 			t.Fatal("idle while a call runs")
 		default:
-			calls.finish()
+			calls.end()
 		}
 	}
 	select {

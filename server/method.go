@@ -114,7 +114,7 @@ func (b *methodBinding) dependencies() []reflect.Type {
 
 // call calls the method. The result is nil if the method returns only an error.
 func (b *methodBinding) call(ctx context.Context, r *Request, arguments reflect.Value) (any, error) {
-	out := b.invoke(ctx, r, arguments)
+	out := b.callReflect(ctx, r, arguments)
 	err, _ := reflect.TypeAssert[error](out[len(out)-1])
 	if b.result == nil || err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (b *methodBinding) call(ctx context.Context, r *Request, arguments reflect.
 	return out[0].Interface(), nil
 }
 
-func (b *methodBinding) invoke(ctx context.Context, r *Request, arguments reflect.Value) []reflect.Value {
+func (b *methodBinding) callReflect(ctx context.Context, r *Request, arguments reflect.Value) []reflect.Value {
 	var room [8]reflect.Value
 	in := append(room[:0], b.service)
 	for _, p := range b.params {
@@ -145,9 +145,9 @@ func (b *methodBinding) invoke(ctx context.Context, r *Request, arguments reflec
 	return b.method.Call(in)
 }
 
-// caller returns a function that calls the method of a tool, and the type of its results. The
+// toolFunction returns a function that calls the method of a tool, and the type of its results. The
 // result of a stream is its reduced value.
-func (b *methodBinding) caller() (call func(ctx context.Context, r *Request, arguments reflect.Value) (any, error), out reflect.Type, err error) {
+func (b *methodBinding) toolFunction() (call func(ctx context.Context, r *Request, arguments reflect.Value) (any, error), out reflect.Type, err error) {
 	reduce := b.tag.get("reduce")
 	switch {
 	case b.chunk == nil && reduce != "":
@@ -175,7 +175,7 @@ func (b *methodBinding) caller() (call func(ctx context.Context, r *Request, arg
 
 // stream sends the chunks of a stream, and reduces them.
 func (b *methodBinding) stream(ctx context.Context, r *Request, arguments reflect.Value, reduce string, out reflect.Type) (any, error) {
-	chunks := b.invoke(ctx, r, arguments)[0]
+	chunks := b.callReflect(ctx, r, arguments)[0]
 	value := reflect.New(out).Elem()
 	if reduce == "list" {
 		value.Set(reflect.MakeSlice(out, 0, 0))

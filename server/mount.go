@@ -72,10 +72,10 @@ func (s *Server) serveEntry(e *Entry, handle mcp.Handler) mcp.Handler {
 		return nil
 	}
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		if !s.calls.start() {
+		if !s.calls.begin() {
 			return nil, errStopping
 		}
-		defer s.calls.finish()
+		defer s.calls.end()
 		if !s.life.ready.Load() && len(s.options.Dependencies)+len(s.mounted()) > 0 {
 			return nil, fmt.Errorf("the server %.80q was not started: mount its Provider on a server, or run the Provider", s.info.Name)
 		}

@@ -91,7 +91,7 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 			})
 		},
 	})
-	return e, e.validate()
+	return e, e.check()
 }
 
 func decodeArguments(into any, args *fields, call *mcp.Call) error {

@@ -81,7 +81,7 @@ func (r *registry) completes(key entryKey, e *registration) bool {
 // and is an error otherwise.
 func (r *registry) register(entries []*Entry, replace bool) error {
 	for _, e := range entries {
-		if err := e.validate(); err != nil {
+		if err := e.check(); err != nil {
 			return err
 		}
 		if err := r.server.checkDependencies(e); err != nil {

@@ -100,7 +100,7 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 			})
 		},
 	})
-	return e, e.validate()
+	return e, e.check()
 }
 
 // isView reports whether the resource is a view of MCP Apps.
@@ -382,7 +382,7 @@ func newTemplate[In any](template Template, vars *fields, out reflect.Type, deco
 		_, ok := matcher.MatchContained(uri)
 		return ok
 	}
-	return e, e.validate()
+	return e, e.check()
 }
 
 func namesOf(variables uritemplate.Variables) []string {
@@ -435,7 +435,7 @@ func (s *Server) watchResources(ctx context.Context, call *mcp.Call, to *subscri
 		}
 	}
 	for _, uri := range uris {
-		stop, err := s.subscribe(ctx, call, uri)
+		stop, err := s.subscribeResource(ctx, call, uri)
 		if mcp.IsResourceNotFound(err) {
 			continue
 		}
@@ -448,8 +448,8 @@ func (s *Server) watchResources(ctx context.Context, call *mcp.Call, to *subscri
 	return nil
 }
 
-// subscribe starts to report changes of one resource.
-func (s *Server) subscribe(ctx context.Context, call *mcp.Call, uri string) (stop func(), err error) {
+// subscribeResource starts to report changes of one resource.
+func (s *Server) subscribeResource(ctx context.Context, call *mcp.Call, uri string) (stop func(), err error) {
 	entry := s.Catalog().Lookup(mcp.KindResource, uri)
 	if entry == nil {
 		if entry, err = s.resolveUnlisted(ctx, mcp.KindResource, uri); err != nil {

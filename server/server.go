@@ -123,7 +123,7 @@ type Server struct {
 	handle   mcp.Handler        // Options.Middleware, then dispatch
 	stateKey stateKey           // of calls that ask, and of messages between replicas
 	dataKey  *state.Key         // of tasks and events
-	records  recordStore
+	store    serverStore
 	era      *era.Server
 
 	// the state of features
@@ -165,7 +165,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 		s.options.MaxTasks = defaultMaxTasks
 	}
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
-	s.records.shared = s.options.Store
+	s.store.shared = s.options.Store
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
 	s.life.server = s
@@ -251,7 +251,7 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	if !s.calls.start() {
+	if !s.calls.begin() {
 		return nil, errStopping
 	}
 	defer func() {
@@ -261,7 +261,7 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 		if err != nil {
 			result, err = s.convertError(ctx, call, err)
 		}
-		s.calls.finish()
+		s.calls.end()
 	}()
 	entry, err := s.resolve(ctx, call)
 	switch {

@@ -264,7 +264,7 @@ func (s *service) tool(m *serviceMethod) (*Entry, error) {
 		return nil, err
 	}
 	tool.UI = m.tag.ui()
-	call, out, err := m.caller()
+	call, out, err := m.toolFunction()
 	if err != nil {
 		return nil, err
 	}

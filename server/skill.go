@@ -86,7 +86,7 @@ func NewSkill(skill Skill) (*Entry, error) {
 			})
 		},
 	})
-	return e, e.validate()
+	return e, e.check()
 }
 
 // skillFeature is skills/list, skills/get and resources/directory/read. The files of skills are resources.

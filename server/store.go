@@ -6,23 +6,23 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
-// A recordStore is the store of tasks and events: Options.Store, or a private one in memory, which is made when it is
-// needed first.
-type recordStore struct {
+// A serverStore is the store of tasks and events: Options.Store, or a private store in memory, which is created when it
+// is first needed.
+type serverStore struct {
 	shared store.Store // nil without Options.Store
 
 	once    sync.Once
 	private store.Store
 }
 
-func (r *recordStore) get() store.Store {
+func (r *serverStore) get() store.Store {
 	if r.shared != nil {
 		return r.shared
 	}
 	return r.inMemory()
 }
 
-func (r *recordStore) inMemory() store.Store {
+func (r *serverStore) inMemory() store.Store {
 	r.once.Do(func() {
 		private, err := store.NewMemory(nil)
 		if err != nil {
@@ -35,7 +35,7 @@ func (r *recordStore) inMemory() store.Store {
 
 // close closes the private store, which is made even if it was not needed: a later operation then fails with
 // [store.ErrClosed].
-func (r *recordStore) close() error {
+func (r *serverStore) close() error {
 	if r.shared != nil {
 		return nil
 	}

@@ -108,7 +108,7 @@ func (s *Server) taskEngine() (*task.Engine, error) {
 		return nil, errStopping
 	}
 	s.tasks.engine = task.New(task.Config{
-		Store: s.records.get(), Key: s.dataKey, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
+		Store: s.store.get(), Key: s.dataKey, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
 	})
 	return s.tasks.engine, nil
 }
@@ -146,8 +146,8 @@ func (c *Catalog) hasTasks() bool {
 	return false
 }
 
-// answersTasks reports whether there may be tasks, of this server or of an entry.
-func (c *Catalog) answersTasks() bool {
+// mayHaveTasks reports whether there may be tasks, of this server or of an entry.
+func (c *Catalog) mayHaveTasks() bool {
 	if c.partial || c.resolve != nil { // some tools may not be listed
 		return true
 	}
@@ -266,23 +266,23 @@ func (s *Server) watchTasks(ctx context.Context, call *mcp.Call, to *subscriptio
 // taskFeature is the methods of [mcp.ExtensionTasks].
 var taskFeature = feature{
 	methods: []method{
-		{name: mcp.MethodTasksGet, handle: (*Server).answerTask},
-		{name: mcp.MethodTasksUpdate, handle: (*Server).answerTask},
-		{name: mcp.MethodTasksCancel, handle: (*Server).answerTask},
+		{name: mcp.MethodTasksGet, handle: (*Server).serveTask},
+		{name: mcp.MethodTasksUpdate, handle: (*Server).serveTask},
+		{name: mcp.MethodTasksCancel, handle: (*Server).serveTask},
 	},
 	needed: func(c *Catalog, _ bool) bool { return c.hasTasks() },
 	declare: func(has *mcp.ServerCapabilities) {
 		declareExtension(has, mcp.ExtensionTasks, "{}")
 		has.Tasks = json.RawMessage(`{"cancel":{},"requests":{"tools":{"call":{}}}}`)
 	},
-	offered: func(s *Server) bool { return s.Catalog().answersTasks() },
+	offered: func(s *Server) bool { return s.Catalog().mayHaveTasks() },
 	watch:   (*Server).watchTasks,
 	start:   (*Server).startTasks,
 	stop:    (*Server).stopTasks,
 }
 
-// answerTask answers a method of [mcp.ExtensionTasks].
-func (s *Server) answerTask(ctx context.Context, call *mcp.Call, _ *Entry) (mcp.Result, error) {
+// serveTask answers a method of [mcp.ExtensionTasks].
+func (s *Server) serveTask(ctx context.Context, call *mcp.Call, _ *Entry) (mcp.Result, error) {
 	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
 		return nil, mcp.MissingExtension(mcp.ExtensionTasks)
 	}
@@ -295,7 +295,7 @@ func (s *Server) answerTask(ctx context.Context, call *mcp.Call, _ *Entry) (mcp.
 	case err != nil:
 		return nil, err
 	case entry != nil:
-		return s.answerEntryTask(ctx, call, entry, inner)
+		return s.serveEntryTask(ctx, call, entry, inner)
 	case sealed:
 		return nil, errUnknownTask
 	}

@@ -129,7 +129,7 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 	if result := era.StoredResult(&call.Call); result != nil {
 		return task.Outcome{Result: result}, nil
 	}
-	result, err := core{s}.Serve(ctx, &call.Call)
+	result, err := core{s}.ServeProtocol(ctx, &call.Call)
 	if err != nil && call.Target() == nil { // this replica does not have the tool; another one has accepted the call
 		s.options.Logger.Warn("a task is left to replicas that have its tool", "error", err)
 		return task.Outcome{HandedBack: true}, nil

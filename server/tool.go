@@ -204,7 +204,7 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 		},
 	})
 	e.Task = tool.Task
-	return e, e.validate()
+	return e, e.check()
 }
 
 // memoryOf returns the memory for validation that the entries of a server share. s is nil for an entry

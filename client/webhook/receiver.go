@@ -172,7 +172,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) error {
 		return &refusal{http.StatusMethodNotAllowed, "a delivery is a POST request"}
 	case err != nil || kind != "application/json":
 		return &refusal{http.StatusUnsupportedMediaType, "a delivery is application/json"}
-	case !signature.CheckID(id) || req.Header.Get(signature.HeaderID) == "" ||
+	case !signature.IsID(id) || req.Header.Get(signature.HeaderID) == "" ||
 		req.Header.Get(signature.HeaderTimestamp) == "" || req.Header.Get(signature.HeaderSignature) == "":
 		return &refusal{http.StatusBadRequest, "a header of the delivery is missing"}
 	case req.ContentLength > r.options.MaxBody:

@@ -336,7 +336,7 @@ func FuzzReceiver(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, subscription, id string) {
 		r, h := newReceiver(t, webhook.Options{}), &recorder{}
 		g := register(t, r, h.handle, "sub_1")
-		if !signature.CheckID(id) {
+		if !signature.IsID(id) {
 			return
 		}
 		w := serve(r, signed(t, g.Secret(), subscription, id, body))

@@ -90,7 +90,7 @@ func (g *Registration) Bind(id string) error {
 
 func (g *Registration) bindLocked(id string) error {
 	switch {
-	case !signature.CheckID(id):
+	case !signature.IsID(id):
 		return errors.New("webhook: the id of the subscription is malformed")
 	case g.closed:
 		return errors.New("webhook: the registration is closed")

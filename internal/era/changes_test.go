@@ -346,7 +346,9 @@ func (*watchedCore) Describe() (*era.Description, error) {
 	return &era.Description{Capabilities: mcp.ServerCapabilities{Resources: &mcp.ResourcesCapability{Subscribe: true, ListChanged: true}}}, nil
 }
 
-func (*watchedCore) Serve(context.Context, *mcp.Call) (mcp.Result, error)         { return mcp.Raw(`{}`), nil }
+func (*watchedCore) ServeProtocol(context.Context, *mcp.Call) (mcp.Result, error) {
+	return mcp.Raw(`{}`), nil
+}
 func (*watchedCore) Failed(_ string, err error) error                             { return err }
 func (*watchedCore) Stopping() <-chan struct{}                                    { return nil }
 func (*watchedCore) SessionOpened(*mcp.Caller) func(error)                        { return nil }

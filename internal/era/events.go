@@ -42,7 +42,7 @@ func (b *binding) stream(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 	c := &call{ctx: ctx, from: from}
 	c.Call = mcp.NewCall(req, caller, eventResponder{c, json.RawMessage(req.ID.String())})
 	defer c.close()
-	_, err := b.server.core.Serve(ctx, &c.Call)
+	_, err := b.server.core.ServeProtocol(ctx, &c.Call)
 	if question, asks := mcp.AsInputRequired(err); asks {
 		return fmt.Errorf("%w: %v", mayNotAsk(req.Method), question)
 	}

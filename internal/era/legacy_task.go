@@ -177,7 +177,7 @@ func (t *taskClient) serve(ctx context.Context, method string, params mcp.Raw) (
 	}
 	c := newCall(ctx, t.from, req, t.caller)
 	defer c.close()
-	result, err := t.server.core.Serve(ctx, &c.Call)
+	result, err := t.server.core.ServeProtocol(ctx, &c.Call)
 	if err != nil {
 		return nil, err
 	}

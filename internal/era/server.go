@@ -22,9 +22,9 @@ type Core interface {
 	// complete. The description is immutable; a changed server has another one. The error says why the server could not
 	// start.
 	Describe() (*Description, error)
-	// Serve answers one call of any method that is not part of the protocol's session
+	// ServeProtocol answers one call of any method that is not part of the protocol's session
 	// management. It waits until the server has started.
-	Serve(ctx context.Context, call *mcp.Call) (mcp.Result, error)
+	ServeProtocol(ctx context.Context, call *mcp.Call) (mcp.Result, error)
 	// Failed records an error that the client must not see, and returns the error for the
 	// client.
 	Failed(method string, err error) error

@@ -31,7 +31,7 @@ func parseAuthority(text string) (authority, bool) {
 		return authority{addr: addr.Unmap(), port: port}, true
 	}
 	host = strings.TrimSuffix(host, ".")
-	numeric, ok := checkName(host)
+	numeric, ok := classifyName(host)
 	if !ok {
 		return authority{}, false
 	}
@@ -56,9 +56,9 @@ func splitPort(text string) (host, port string, ok bool) {
 	return host, port, err == nil
 }
 
-// checkName checks the labels of a name. A name whose last label is a number must be an
+// classifyName checks the labels of a name and reports whether the last one is a number. Such a name must be an
 // IPv4 address: URL Standard, section "ends in a number".
-func checkName(name string) (numeric, ok bool) {
+func classifyName(name string) (numeric, ok bool) {
 	label := 0 // length of the current label
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -8,19 +8,21 @@ import (
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-// A PrincipalCheck logs once that requests have credentials but no principal. Without a principal,
+// A PrincipalWarning logs once that requests have credentials but no principal. Without a principal,
 // sessions are not bound to their clients, and guards do not see who calls. It may be used
 // concurrently.
-type PrincipalCheck struct {
+type PrincipalWarning struct {
 	logger *slog.Logger
 	once   sync.Once
 }
 
-// NewPrincipalCheck returns a check that logs a warning.
-func NewPrincipalCheck(logger *slog.Logger) *PrincipalCheck { return &PrincipalCheck{logger: logger} }
+// NewPrincipalWarning returns a warning that is not logged yet.
+func NewPrincipalWarning(logger *slog.Logger) *PrincipalWarning {
+	return &PrincipalWarning{logger: logger}
+}
 
-// Check logs the warning if r has an Authorization header and its context has no principal.
-func (c *PrincipalCheck) Check(r *http.Request) {
+// Warn logs the warning if r has an Authorization header and its context has no principal.
+func (c *PrincipalWarning) Warn(r *http.Request) {
 	if r.Header["Authorization"] == nil || transport.Principal(r.Context()) != "" {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // The warning is logged once, and only for requests with credentials and without a principal.
-func TestPrincipalCheck(t *testing.T) {
+func TestPrincipalWarning(t *testing.T) {
 	for _, test := range []struct {
 		authorization, principal string
 		warnings                 int
@@ -20,7 +20,7 @@ func TestPrincipalCheck(t *testing.T) {
 		{"Bearer key", "", 1}, {"Bearer key", "ada", 0}, {"", "", 0}, {"", "ada", 0},
 	} {
 		var log strings.Builder
-		check := httpguard.NewPrincipalCheck(slog.New(slog.NewTextHandler(&log, nil)))
+		warning := httpguard.NewPrincipalWarning(slog.New(slog.NewTextHandler(&log, nil)))
 		for range 3 {
 			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 			if test.authorization != "" {
@@ -29,7 +29,7 @@ func TestPrincipalCheck(t *testing.T) {
 			if test.principal != "" {
 				r = r.WithContext(transport.WithPrincipal(r.Context(), test.principal))
 			}
-			check.Check(r)
+			warning.Warn(r)
 		}
 		if got := strings.Count(log.String(), "transport.WithPrincipal"); got != test.warnings || strings.Contains(log.String(), "key") {
 			t.Errorf("%+v: logged %q", test, log.String())

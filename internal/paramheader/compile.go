@@ -163,7 +163,7 @@ func (c *compiler) annotate(p *property, header, typ []byte) error {
 	if reason := c.misplaced(); reason != "" {
 		return c.refuse(reason)
 	}
-	if reason := checkName(header); reason != "" {
+	if reason := nameFault(header); reason != "" {
 		return c.refuse(reason)
 	}
 	if !isType(typ) {
@@ -205,8 +205,8 @@ func isType(typ []byte) bool {
 		(jsonscan.KeyIs(typ, "string") || jsonscan.KeyIs(typ, "integer") || jsonscan.KeyIs(typ, "boolean"))
 }
 
-// checkName returns why a raw annotation is not a valid suffix of a header name.
-func checkName(raw []byte) string {
+// nameFault returns why a raw annotation is not a valid suffix of a header name.
+func nameFault(raw []byte) string {
 	if kind := jsonscan.KindOf(raw); kind != jsonscan.String {
 		return fmt.Sprintf("a header name is a string, not %v", kind)
 	}

@@ -55,10 +55,10 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 		r.handBack()
 		return
 	case isUnsaved && incomplete:
-		*outcome = mayBeExecuted(unsaved)
+		*outcome = unknownOutcome(unsaved)
 	}
 	if err := checkQuestions(outcome.Questions); err != nil {
-		*outcome = mayBeExecuted(err)
+		*outcome = unknownOutcome(err)
 	}
 	cancelled := errors.Is(cause, ErrCancelled) && incomplete
 	ctx, stop := context.WithDeadline(r.engine.working, r.until)
@@ -83,7 +83,7 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 		case noRoom(err) && !replaced && (errors.Is(err, store.ErrTooLarge) || outcome.size() > outcomeRoom):
 			_ = r.engine.drop(context.Background(), r.ID, written)
 			replaced, written = true, part{}
-			*outcome = mayBeExecuted(fmt.Errorf("its outcome with %d bytes cannot be stored: %w", outcome.size(), err))
+			*outcome = unknownOutcome(fmt.Errorf("its outcome with %d bytes cannot be stored: %w", outcome.size(), err))
 			continue
 		}
 		if ctx.Err() != nil {
@@ -95,9 +95,9 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 	}
 }
 
-// mayBeExecuted returns the outcome of a call that may have changed something, if its own outcome or a value of it
+// unknownOutcome returns the outcome of a call that may have changed something, if its own outcome or a value of it
 // cannot be stored.
-func mayBeExecuted(err error) Outcome {
+func unknownOutcome(err error) Outcome {
 	return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the call may have been executed: " + err.Error()}}
 }
 

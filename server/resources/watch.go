@@ -97,13 +97,13 @@ func (w *watcher) run(ctx context.Context, interval time.Duration) {
 		case <-ticker.C:
 		}
 		for i := range w.watched {
-			w.check(ctx, &w.watched[i])
+			w.poll(ctx, &w.watched[i])
 		}
 	}
 }
 
-// check scans a set and notifies subscribers of the differences to the last check.
-func (w *watcher) check(ctx context.Context, last *watchedSet) {
+// poll scans a set and notifies subscribers of the differences to the last check.
+func (w *watcher) poll(ctx context.Context, last *watchedSet) {
 	files, err := last.scan(ctx)
 	if err != nil {
 		return

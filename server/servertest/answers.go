@@ -14,8 +14,8 @@ import (
 
 var errNoAnswer = errors.New("the test has no answer to this question")
 
-// answer sets the handlers of questions.
-func (c *connection) answer(o *client.Options) {
+// setAnswers sets the handlers of questions.
+func (c *connection) setAnswers(o *client.Options) {
 	c.Helper()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler) // the test fails instead

@@ -112,7 +112,7 @@ func Connect(tb testing.TB, server transport.Server, opts *Options) *client.Sess
 	dialer := c.dialer()
 	settings := c.options.Client
 	settings.Era = c.options.Mode.Era
-	c.answer(&settings)
+	c.setAnswers(&settings)
 	session, err := client.Connect(tb.Context(), dialer, &settings)
 	if err != nil {
 		tb.Fatalf("servertest: connect over %v: %v", c.options.Mode, err)

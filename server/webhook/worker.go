@@ -362,7 +362,7 @@ func (r *run) deliverOne(ctx context.Context, id string, body []byte, advance fu
 	log := r.d.options.Logger.With("subscription", r.sub.ID, "event", id)
 	first := time.Now()
 	sent := outcome{refused: true}
-	if len(body) > webhook.MaxBody || !signature.CheckID(id) {
+	if len(body) > webhook.MaxBody || !signature.IsID(id) {
 		log.Error("an event is abandoned, because its body is too long or its id cannot be in a header", "bytes", len(body))
 	} else {
 		err := r.renew(ctx, first)

@@ -20,7 +20,7 @@ type handler struct {
 	server     transport.Binder
 	opts       Options
 	guard      *httpguard.Guard
-	principals *httpguard.PrincipalCheck
+	principals *httpguard.PrincipalWarning
 	quota      *quota.Endpoint
 	sessions   *sessions
 }
@@ -46,7 +46,7 @@ func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 		panic("sse: Options.Messages: expected a path, such as /messages")
 	}
 	q := quota.NewEndpoint(&o.Limits)
-	return &handler{server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger), quota: q, sessions: newSessions(q.Sessions)}
+	return &handler{server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalWarning(o.Logger), quota: q, sessions: newSessions(q.Sessions)}
 }
 
 // isPath reports whether text is a percent-encoded absolute path.
@@ -68,7 +68,7 @@ func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet, http.MethodPost) {
 		return
 	}
-	e.principals.Check(r)
+	e.principals.Warn(r)
 	if r.Method == http.MethodGet {
 		e.open(httpguard.CopyWrites(w, r), r)
 		return

@@ -27,7 +27,7 @@ type handler struct {
 	server     transport.Binder
 	opts       Options
 	guard      *httpguard.Guard
-	principals *httpguard.PrincipalCheck
+	principals *httpguard.PrincipalWarning
 	upgrader   websocket.Upgrader
 	limits     limits
 	quota      *quota.Endpoint
@@ -49,7 +49,7 @@ func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 	}
 	q := quota.NewEndpoint(&o.Limits)
 	return &handler{
-		server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalCheck(o.Logger),
+		server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalWarning(o.Logger),
 		upgrader: wsconn.Upgrader(subprotocol, o.Limits.WriteTimeout),
 		limits: limits{
 			maxMessage: o.Limits.MessageBytes, writeTimeout: o.Limits.WriteTimeout, keepAlive: o.KeepAlive,
@@ -72,7 +72,7 @@ func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
 		return
 	}
-	e.principals.Check(r)
+	e.principals.Warn(r)
 	principal := transport.Principal(r.Context())
 	if err := e.sessions.begin(principal); err != nil {
 		httpguard.RefuseBusy(w, err.Error())

@@ -35,9 +35,9 @@ var (
 )
 
 // Sign sets the three headers of a request with a body, signed with each secret. The id must pass
-// [CheckID].
+// [IsID].
 func Sign(header http.Header, secrets []webhook.Secret, id string, at time.Time, body []byte) error {
-	if !CheckID(id) {
+	if !IsID(id) {
 		return ErrHeader
 	}
 	signatures := make([]string, len(secrets))
@@ -59,7 +59,7 @@ func Sign(header http.Header, secrets []webhook.Secret, id string, at time.Time,
 // Verify verifies that a request with a body was signed with a secret within 5 minutes. It compares
 // signatures in constant time. The error is [ErrHeader], [ErrTime] or [ErrSignature].
 func Verify(header http.Header, secret webhook.Secret, body []byte) error {
-	if !CheckID(header.Get(HeaderID)) || !single(header, HeaderID, webhook.MaxID) ||
+	if !IsID(header.Get(HeaderID)) || !single(header, HeaderID, webhook.MaxID) ||
 		!single(header, HeaderTimestamp, maxTimestamp) || !single(header, HeaderSignature, maxSignatures) {
 		return ErrHeader
 	}
@@ -88,9 +88,9 @@ func single(header http.Header, name string, limit int) bool {
 	return len(values) == 1 && values[0] != "" && len(values[0]) <= limit
 }
 
-// CheckID reports whether a webhook-id consists of 1 to [webhook.MaxID] visible ASCII characters.
+// IsID reports whether a webhook-id consists of 1 to [webhook.MaxID] visible ASCII characters.
 // An id with other characters would change in a header, and the signature with it.
-func CheckID(id string) bool {
+func IsID(id string) bool {
 	if id == "" || len(id) > webhook.MaxID {
 		return false
 	}
