@@ -33,7 +33,7 @@ func (e *DeclinedError) Error() string {
 
 // Elicit asks the user of the client to fill in a T. T is a string, number, boolean, a list of
 // strings with an enum, or a struct of these. The form of a T that is not a struct has one member,
-// "value". key identifies the question among those of the call, and must be the same in each run.
+// "value". key identifies the question among the questions of the call, and must be the same in each run.
 //
 // Until there is an answer, Elicit returns an error, which the function must return. The client is
 // asked, and then the function runs again from its first line: code before the question runs again,
@@ -187,7 +187,7 @@ func (r *Request) warnUnasked(ctx context.Context, err error) {
 }
 
 // Once calls fn in the first run of a call and returns the stored result in later runs, so that a
-// side effect before a question happens once. key identifies the result among those of the call.
+// side effect before a question happens once. key identifies the result among the results of the call.
 //
 // The result is encoded as JSON, and the client carries it, encrypted, between the runs; keep it
 // small. If fn returns an error, Once returns it and stores nothing. Other errors say that the

@@ -247,7 +247,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// Each run of a call has its own values: those of [mcp.Call.Set], and the error of
+// Each run of a call has its own values: the values of [mcp.Call.Set], and the error of
 // [mcp.Call.FreezeArguments], which an outer middleware must not meet that changes the arguments on each
 // run.
 func TestValuesOfRepeatedRuns(t *testing.T) {

@@ -273,7 +273,7 @@ func BenchmarkDispatchMounted(b *testing.B) {
 	})
 }
 
-// maxReflected bounds the allocations of an annotated method beyond those of a typed function.
+// maxReflected bounds the allocations of an annotated method beyond the allocations of a typed function.
 const maxReflected = 6
 
 type echoService struct{}

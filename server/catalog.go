@@ -41,8 +41,8 @@ type Catalog struct {
 // A resolver looks up an entry that is not listed. See [CatalogOptions].
 type resolver = func(ctx context.Context, kind mcp.Kind, name string) (*Entry, error)
 
-// A matcher is a template or skill with the URIs that it must not match: those of listed resources
-// that were dropped.
+// A matcher is a template or skill with the URIs that it must not match, which are the URIs of listed
+// resources that were dropped.
 type matcher struct {
 	*Entry
 	dropped droppedURIs
@@ -464,7 +464,7 @@ func (c *Catalog) templateOwner(templates []matcher, uri, otherwise string) stri
 	return otherwise
 }
 
-// mergeResolvers sets a resolver that calls those of the parts in order.
+// mergeResolvers sets a resolver that calls the resolvers of the parts in order.
 func (c *Catalog) mergeResolvers() {
 	var resolving []*Catalog
 	for _, p := range c.parts {

@@ -54,7 +54,7 @@ func replace(t testing.TB, s *server.Server, entries ...*server.Entry) {
 	}
 }
 
-// collisions are names that collide with those of a child mounted as "p_".
+// collisions are names that collide with names of a child mounted as "p_".
 var collisions = []struct{ kind, inside, outside string }{
 	{"tool", "a", "p_a"}, {"prompt", "a", "p_a"}, {"resource", "app:a", "app:a"}, {"resource template", "app:{x}", "app:{x}"},
 }

@@ -40,7 +40,7 @@ func (c core) Failed(method string, err error) error {
 
 // Describe returns the server's description, and begins to start the server. It does not block.
 // While the server is starting, it declares all kinds of entries, since any may still appear. The
-// error is that of a failed start.
+// error says that the start has failed.
 func (c core) Describe() (*era.Description, error) {
 	started, err := c.life.started()
 	if err != nil {

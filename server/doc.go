@@ -32,8 +32,8 @@
 // [NewCatalog]. The functions of its entries belong to no server and have no dependencies:
 // [Value] panics there. [Catalog.Map] returns a catalog in which each entry is replaced by the
 // result of a function: the entry itself, a changed copy, or nil to drop it. [Merge] returns one
-// catalog of several parts. Of two entries with the same kind and name, Merge offers one: that
-// of the part that had the name in the previous result, otherwise that of the first part. The
+// catalog of several parts. Of two entries with the same kind and name, Merge offers one: the entry
+// of the part that had the name in the previous result, otherwise the entry of the first part. The
 // other is reported by [Catalog.Collisions]. In this code, tool returns a new entry:
 //
 //	kitchen := server.NewCatalog([]*server.Entry{tool("bake"), tool("debug")}, nil)
@@ -66,15 +66,15 @@
 //		return nil
 //	}
 //
-// [Server.Mount] adds the entries of a provider to those of a server. The prefix of a mount
+// [Server.Mount] adds the entries of a provider to a server. The prefix of a mount
 // is added to the names of tools and prompts, and not to URIs. The server runs the provider
 // from its start to its shutdown. Clients are notified of the provider's changes.
 //
 // An [mcp.Guard] decides which callers see an entry, and which calls may be made. Options, a
 // mount and an entry can each have guards. An entry is listed for a caller if none of its
-// guards hides it. On a call, the guards of the server decide first, then those of the mount,
-// then those that the entry has at the provider. A guard without Check decides about calls by
-// Visible; the error of a call that it refuses is that for an unknown name.
+// guards hides it. On a call, the guards of the server decide first, then the guards of the mount,
+// then the guards that the entry has at the provider. A guard without Check decides about calls by
+// Visible. A call that it refuses gets the error for an unknown name.
 //
 //	staff := mcp.Guard{Name: "staff", Visible: func(_ context.Context, caller *mcp.Caller, target *mcp.Target) bool {
 //		return target.Metadata["staff"] != true || caller.Principal == "baker"

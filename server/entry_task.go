@@ -130,7 +130,7 @@ func (s *Server) serveEntryTask(ctx context.Context, call *mcp.Call, entry *Entr
 
 const (
 	// maxTaskPolls bounds the tasks of entries that subscribers watch at the same time, and
-	// maxTaskPollsPerPrincipal those of one authenticated caller. Subscriptions leave out further tasks, so
+	// maxTaskPollsPerPrincipal the tasks of one authenticated caller. Subscriptions leave out further tasks, so
 	// that their clients ask for the state themselves.
 	maxTaskPolls, maxTaskPollsPerPrincipal = 10_000, 100
 )
@@ -211,6 +211,6 @@ func (s *Server) entryTaskState(ctx context.Context, caller *mcp.Caller, id stri
 	}
 	state := new(mcp.Task)
 	err = state.UnmarshalJSON(raw)
-	state.ResultType = "" // that of the request
+	state.ResultType = "" // which tasks/get has set
 	return state, err
 }

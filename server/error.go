@@ -28,7 +28,7 @@ func (e *FunctionError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *FunctionError) Unwrap() error { return e.Err }
 
-// functionErrorOf marks an error as that of a function. It returns protocol errors unchanged.
+// functionErrorOf marks an error as the error of a function. It returns protocol errors unchanged.
 func functionErrorOf(err error) error {
 	if err == nil || isProtocolError(err) {
 		return err
@@ -103,8 +103,8 @@ func (e *InternalError) As(target any) bool {
 
 // A RefusedError is the refusal of a call by a guard. Middleware and callers of [Server.Serve] get
 // it. After Serve, errors.As finds the *[jsonrpc.Error] that clients get: the guard's own, or one
-// that does not contain the reason. If Err has a method ToolResult, as those of packages policy and
-// approval, callers of a tool get its result instead; see [mcp.Guard].
+// that does not contain the reason. If Err is an [mcp.ToolRefusal], like the errors of packages policy and
+// approval, callers of a tool get its result instead.
 type RefusedError struct {
 	// Guard is the name of the guard.
 	Guard string

@@ -182,16 +182,16 @@ type PublishOptions struct {
 	ID string
 	// Time is when the event happened. Default: now.
 	Time time.Time
-	// For limits the event to the subscriptions of this principal (see [mcp.Caller]). "" means those of
-	// everyone.
+	// For limits the event to the subscriptions of this principal (see [mcp.Caller]). "" means all
+	// subscriptions.
 	For string
 }
 
 // Publish records an occurrence, which is then delivered to the matching subscriptions at all
 // replicas. It returns when the occurrence is stored. opts may be nil.
 //
-// The error says that the payload or an option is invalid or too large, that the event is not
-// registered, or is that of the store or of ctx. After an error of the store, the occurrence may
+// The error says that the payload or an option is invalid or too large or that the event is not
+// registered, or it is an error of the store or the error of ctx. After an error of the store, the occurrence may
 // have been stored; publish it again with the same ID.
 func (t *Topic[Payload]) Publish(ctx context.Context, payload Payload, opts *PublishOptions) error {
 	data, err := encodePayload(payload)
@@ -270,8 +270,8 @@ func (s *Server) offersEvents() bool {
 	return c.partial || c.Len(mcp.KindEvent) > 0 || s.options.Capabilities != nil && s.options.Capabilities.Extensions[mcp.ExtensionEvents] != nil
 }
 
-// withEventName returns the result of a poll with another name in the occurrences: that of a mounted
-// event is the one at its provider.
+// withEventName returns the result of a poll with another name in the occurrences. An occurrence of a mounted
+// event has the name that the event has at its provider.
 func withEventName(result mcp.Result, name json.RawMessage) (mcp.Result, error) {
 	if polled, ok := result.(*mcp.PollEventsResult); ok {
 		text := jsonscan.Unquote(name)
@@ -468,7 +468,7 @@ func extends(old, now json.RawMessage, input bool) bool {
 }
 
 const (
-	// maxEventStreams bounds the open streams of one server, and maxStreamsPerPrincipal those of one
+	// maxEventStreams bounds the open streams of one server, and maxStreamsPerPrincipal the open streams of one
 	// authenticated caller.
 	maxEventStreams        = 10_000
 	maxStreamsPerPrincipal = 1_000

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// The streams of a principal are limited, and those of all together.
+// The streams of one principal, and all streams together, are limited.
 func TestLimitsOfStreams(t *testing.T) {
 	s := New(mcp.Implementation{Name: "test", Version: "1"}, nil)
 	acquire := func(principal string, count int) {

@@ -338,12 +338,11 @@ func webhookEndError(err error) json.RawMessage {
 	return text
 }
 
-// webhooks are the running deliverer, and the events of which it is still notified. Several occurrences of one event may
-// be one notification.
+// webhooks has the state of the running deliverer. Several occurrences of one event may be one notification.
 type webhooks struct {
 	mu      sync.Mutex
-	pending []string
-	waking  bool // wakePending runs
+	pending []string // events of which the deliverer is not notified yet
+	waking  bool     // wakePending runs
 	stopped bool
 	ctx     context.Context // ends when the server stops
 	cancel  context.CancelFunc

@@ -30,8 +30,8 @@ const (
 	publishTimeout = 5 * time.Second
 )
 
-// An exchange passes the changes that are raised at this replica to the others, and those of the
-// others to the watchers of this one. Messages are sealed, since they contain principals.
+// An exchange passes the changes that are raised at this replica to the other replicas, and their
+// changes to the watchers of this replica. Messages are sealed, since they contain principals.
 type exchange struct {
 	server  *Server
 	bus     store.Bus

@@ -42,7 +42,7 @@ type entryKind struct {
 	list        string // the member of the result that lists the entries
 	named       bool   // entries have names, which a mount may prefix, and otherwise URIs
 	matchesURIs bool   // entries can match the URIs of resources that are in no list
-	// changed reports whether a subscription includes changes of the list. nil: the list changes together with that of
+	// changed reports whether a subscription includes changes of the list. nil: the list changes together with the list of
 	// resources.
 	changed func(f *mcp.SubscriptionFilter) bool
 	refusal jsonrpc.Code // the code of an error by which a guard refuses a call; 0: [jsonrpc.InternalError]
@@ -187,8 +187,8 @@ func unknownEntry(_ *mcp.Call, kind mcp.Kind, name string) error {
 	return invalidParams("unknown %v: %.256q", kind, name)
 }
 
-// Scopes returns the OAuth scopes that a call needs: those of the entry, of the mounts that it
-// comes through, and of the servers. name is the name of the tool or prompt, the URI of the
+// Scopes returns the OAuth scopes that a call needs, for the entry, for the mounts that the call
+// comes through, and for the servers. name is the name of the tool or prompt, the URI of the
 // resource, skill or directory, or the prompt or template of a completion. Scopes returns nil for other methods, and
 // [Options].Scopes for an unknown name. The caller must not change the result.
 //

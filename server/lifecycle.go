@@ -43,7 +43,7 @@ type lifecycle struct {
 //
 // Starting takes at most one minute. An error is permanent: what was started is stopped, and
 // clients get an error with a reference to the log. Two mounts that offer the same name are a
-// *[CollisionError]. If ctx ends first, Start returns the cause of ctx, and starting continues.
+// *[CollisionError]. If ctx ends first, Start returns the error of ctx, and starting continues.
 // Start may be called more than once and concurrently.
 func (s *Server) Start(ctx context.Context) error {
 	if s.life.ready.Load() {
@@ -445,7 +445,7 @@ func (e dependencyPanic) Unwrap() error { return e.panicError }
 // wait for a person, for an approval or an answer, are given up immediately: with a Store, another replica
 // continues them, or the next process; without one, they end with the process. It does not close
 // connections; their transports do, and stdio.Serve and streamable.Serve return. It may be called more than
-// once and concurrently; later calls wait for the first one. The error joins those of ctx and of everything
+// once and concurrently; later calls wait for the first one. The error joins the error of ctx and the errors of everything
 // that could not be stopped.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })

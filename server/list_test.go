@@ -149,7 +149,7 @@ func TestListBytes(t *testing.T) {
 				t.Errorf("the list is %s, %v", got, err)
 			}
 			if strings.Index(got, `"name":"z"`) > strings.Index(got, `"name":"a"`) {
-				t.Errorf("the order is not that of registration: %s", got)
+				t.Errorf("the list is not in the order of registration: %s", got)
 			}
 		}
 	})
@@ -242,7 +242,7 @@ func TestInputSchemaBudget(t *testing.T) {
 	s := newPaged(500, 0)
 	n := testing.AllocsPerRun(100, func() {
 		if s.InputSchema("tool00") == nil || s.InputSchema("none") != nil {
-			t.Fatal("the schemas are not those of the tools")
+			t.Fatal("InputSchema does not return the schemas of the tools")
 		}
 	})
 	if n != 0 {
@@ -356,7 +356,7 @@ func TestScopes(t *testing.T) {
 }
 
 // What is mounted as a provider needs what it needs by itself, behind any number of
-// servers; a provider that knows of no scopes leaves those of the servers.
+// servers; a provider that knows no scopes leaves the scopes of the servers.
 func TestScopesOfProviders(t *testing.T) {
 	notes := newServer(nil)
 	server.AddService(notes, scopedNotes{})

@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A Provider is a changing set of entries: those of another server, of a remote server, of a
-// directory. Its methods are called concurrently.
+// A Provider is a changing set of entries, for example the entries of another server, of a remote server
+// or of a directory. Its methods are called concurrently.
 type Provider interface {
 	// Catalog returns the entries that are offered now. It does not block. It returns the same
 	// pointer until an entry changes.
@@ -96,18 +96,18 @@ type MountOptions struct {
 	// Prefix is added to the names of tools, prompts and events. It has up to 127 characters of A–Z a–z 0–9
 	// _ - and dot. URIs do not change.
 	Prefix string
-	// Guards and CallMiddleware apply to every mounted entry. They are inside those of the server,
-	// and outside those of the entry.
+	// Guards and CallMiddleware apply to every mounted entry, inside the guards and middleware of the server
+	// and outside the entry's own.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Scopes are OAuth scopes that calls to mounted entries need in addition to their own. Metadata
+	// Scopes are OAuth scopes that calls to mounted entries need in addition to the entry's own. Metadata
 	// is added to the targets of mounted entries; an entry's own value takes precedence.
 	Scopes   []string
 	Metadata map[string]any
 }
 
 // Mount adds the entries of a provider to the server. To mount another server, use its
-// [Server.Provider]. Mounted entries keep their guards and middleware, inside those of this server.
+// [Server.Provider]. Mounted entries keep their guards and middleware, inside the guards and middleware of this server.
 // The provider runs until this server is shut down. On a server that has started, Mount returns
 // when the provider is ready. opts may be nil. Mount may be called concurrently.
 //

@@ -584,7 +584,7 @@ func slowly(tr *trace, takes time.Duration) server.Dependency {
 	})
 }
 
-// TestMountedStartIsCancelled checks that cancelling the start of a server cancels that of its
+// TestMountedStartIsCancelled checks that cancelling the start of a server cancels the start of its
 // child.
 func TestMountedStartIsCancelled(t *testing.T) {
 	for what, end := range map[string]func(s *server.Server) error{
@@ -657,7 +657,7 @@ func TestShutdownWhileMounting(t *testing.T) {
 	})
 }
 
-// TestCollisionWhileMounting checks that of two concurrent mounts with one name, one fails and is
+// TestCollisionWhileMounting checks that one of two concurrent mounts with the same name fails and is
 // stopped.
 func TestCollisionWhileMounting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

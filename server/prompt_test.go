@@ -338,7 +338,7 @@ func TestDefaultsOfFields(t *testing.T) {
 }
 
 // TestPromptArgumentsThatAreNull checks that null is read as an absent argument, and that all problems are
-// reported. The tags of the fields are those of tools.
+// reported. The fields have the same tags as the fields of tools.
 func TestPromptArgumentsThatAreNull(t *testing.T) {
 	type args struct {
 		City string     `json:"city" jsonschema:"the city, or a part of it"`

@@ -447,7 +447,7 @@ type (
 	}
 )
 
-// uri is that of a resource, or of one of a template.
+// uri is the URI of a resource, or of one resource of a template.
 func (k wantKey) uri() string {
 	switch k.kind {
 	case mcp.KindResource:

@@ -122,7 +122,7 @@ func TestArgumentTypes(t *testing.T) {
 	server.AddTool(s, server.Tool{Name: "recursive"}, nothing[tree])
 }
 
-// TestPlaceOfPanic checks that the line is that of the registration.
+// TestPlaceOfPanic checks that the panic names the line of the registration.
 func TestPlaceOfPanic(t *testing.T) {
 	defer func() {
 		if p := fmt.Sprint(recover()); !strings.Contains(p, "server/register_test.go:") {
@@ -155,7 +155,7 @@ func givenBy[Out any]() (given givenErrors) {
 	return given
 }
 
-// givenErrors are those of registering a function of each kind.
+// givenErrors are the errors of registering a function of each kind.
 type givenErrors struct{ tool, resource, template, prompt error }
 
 type (

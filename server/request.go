@@ -39,7 +39,7 @@ func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta
 // Progress sends a progress notification if the caller has asked for it, and otherwise does
 // nothing. done must increase with each call; other values are dropped. total is 0 if it is
 // unknown. message may be empty, and needs version 2025-03-26 or newer. The notification arrives
-// before the result. Progress blocks while the connection is slow. The error is that of ctx or of
+// before the result. Progress blocks while the connection is slow. The error is the error of ctx or an error of
 // the connection.
 func (r *Request) Progress(ctx context.Context, done, total float64, message string) error {
 	token := r.Meta(mcp.MetaProgressToken)

@@ -316,7 +316,7 @@ func TestRefusedCacheHints(t *testing.T) {
 	}
 }
 
-// TestContentsWithoutURI checks that contents without a URI get that of the request, and that the
+// TestContentsWithoutURI checks that contents without a URI get the URI of the request, and that the
 // function's value stays unchanged.
 func TestContentsWithoutURI(t *testing.T) {
 	blob, text := &mcp.BlobResourceContents{Blob: []byte("b")}, &mcp.TextResourceContents{Text: "t", MIMEType: "text/plain"}

@@ -34,7 +34,7 @@ func newRootsChange(changed func(context.Context, *mcp.Caller)) rootsChange {
 	}
 }
 
-// mergeRootsChanged sets a function that calls those of the parts concurrently, since each may wait
+// mergeRootsChanged sets a function that calls the functions of the parts concurrently, since each may wait
 // for another server.
 func (c *Catalog) mergeRootsChanged() {
 	var each []rootsChange

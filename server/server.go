@@ -63,7 +63,7 @@ type Options struct {
 	// its LogAge, by default 30 minutes, must be longer than an occurrence is tried again, by default 15
 	// minutes. Default: no webhooks.
 	Webhooks delivery.Deliverer
-	// Middleware handles every request except those of the protocol itself, such as initialize, ping
+	// Middleware handles every request except requests of the protocol itself, such as initialize, ping
 	// and subscriptions. It also sees lists and calls that are refused. The first is outermost. The
 	// error of a tool's function, and of invalid arguments, is an error there too, a *[FunctionError]:
 	// the server converts it to a result afterwards. The failure of a proxied tool is a result with
@@ -82,7 +82,7 @@ type Options struct {
 	// outside the entry's own.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
-	// Scopes are OAuth scopes that every call needs in addition to those of the entry. Metadata is
+	// Scopes are OAuth scopes that every call needs in addition to the scopes of the entry. Metadata is
 	// added to the target of every entry. A key that the entry has itself keeps the entry's value.
 	Scopes   []string
 	Metadata map[string]any
@@ -113,7 +113,7 @@ type Server struct {
 	registry *registry
 	mounts   atomic.Pointer[[]*mount]
 	merged   atomic.Pointer[Catalog] // the last merged catalog; nil if nothing is mounted
-	// from the server's entries to those of its Provider
+	// from the server's entries to the entries of its Provider
 	exported *mapping
 	life     lifecycle
 	changes  changes
@@ -188,7 +188,7 @@ func (s *Server) Info() mcp.Implementation { return s.info }
 // Bind returns the handler for one link. It is called by transports.
 func (s *Server) Bind(link transport.Link) jsonrpc.Handler { return s.era.Bind(link) }
 
-// Catalog returns the entries that the server offers now, including those of mounts. It does not
+// Catalog returns the entries that the server offers now, including the entries of mounts. It does not
 // block. It returns the same pointer until an entry changes.
 func (s *Server) Catalog() *Catalog {
 	mounts := s.mounted()
@@ -242,7 +242,7 @@ func (s *Server) logCollisions(before, now *Catalog) {
 	}
 }
 
-// Serve answers one call of any method except those of the protocol itself. It waits until the
+// Serve answers one call of any method except the methods of the protocol itself. It waits until the
 // server has started. It may be called concurrently, with a different call each time.
 //
 // The error is an *[mcp.InputRequired], the error of ctx, or an error in which errors.As finds a

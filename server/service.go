@@ -48,7 +48,7 @@ type Annotations struct {
 	Tool mcp.ToolAnnotations
 	// Timeout is the timeout of the service's tools.
 	Timeout time.Duration
-	// Tags, Scopes and Metadata are added to those of each method. The method's own metadata takes
+	// Tags, Scopes and Metadata are added to each method's own. The method's own metadata takes
 	// precedence.
 	Tags, Scopes []string
 	Metadata     map[string]any
@@ -61,7 +61,7 @@ type Annotations struct {
 
 // A Method has the properties of an annotated method that do not fit into its tag.
 type Method struct {
-	// Guards and CallMiddleware apply to the method, inside those of the service.
+	// Guards and CallMiddleware apply to the method, inside the guards and middleware of the service.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// Icons and Meta are part of the listed entry. [mcp.Meta.SetResourceUI] sets what a view may use.
@@ -69,7 +69,7 @@ type Method struct {
 	Meta  mcp.Meta
 	// OutputSchema replaces the reflected output schema of a tool.
 	OutputSchema json.RawMessage
-	// Annotations and Size are those of a resource. A template has no size.
+	// Annotations and Size describe a resource. A template has no size.
 	Annotations *mcp.Annotations
 	Size        *int64
 }

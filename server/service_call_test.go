@@ -616,8 +616,8 @@ func TestServiceMethodFails(t *testing.T) {
 	})
 }
 
-// TestServiceChain checks that guards and middleware of a service apply inside those of the server,
-// and outside those of a method.
+// TestServiceChain checks that guards and middleware of a service apply inside the guards and middleware of the server,
+// and outside the method's own.
 func TestServiceChain(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var passed []string
@@ -727,7 +727,7 @@ func TestMethodOptions(t *testing.T) {
 	}
 }
 
-// TestServiceTimeout: that of the annotations holds for tools whose tag names none.
+// TestServiceTimeout: the timeout of the annotations holds for tools with no timeout in their tag.
 func TestServiceTimeout(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		s := newServer(nil)

@@ -705,8 +705,8 @@ func panicOf(fn func()) (message string) {
 	return ""
 }
 
-// TestReplaceServices: the entries of a service can be put in again, and those of
-// another version of it, and into another server.
+// TestReplaceServices: the entries of a service, or of another version of the service, can replace the
+// earlier ones, and can be added to another server.
 func TestReplaceServices(t *testing.T) {
 	entries := func(says string) []*server.Entry {
 		t.Helper()
@@ -834,7 +834,7 @@ func (desk) Resource(context.Context, deskResourceIn) (string, error) { return "
 func (desk) Template(context.Context, deskTemplateIn) (string, error) { return "", nil }
 func (desk) Word(context.Context, deskWordIn) ([]string, error)       { return nil, nil }
 
-// TestMethodMetadata checks that guards get the metadata of a method's tag, which replace those of its
+// TestMethodMetadata checks that guards get the metadata of a method's tag, which replace the metadata of its
 // service and its server, and that they are not sent to clients.
 func TestMethodMetadata(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {

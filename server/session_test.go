@@ -450,8 +450,8 @@ func (o owned) Bind(link transport.Link) jsonrpc.Handler {
 	return o.Server.Bind(link)
 }
 
-// TestUpdatesForOnePrincipal reach the subscribers of that principal only, those of
-// servers too that have mounted the one that tells them.
+// TestUpdatesForOnePrincipal reach the subscribers of that principal only, also at
+// servers that have mounted the server.
 func TestUpdatesForOnePrincipal(t *testing.T) {
 	virtualEras(t, func(t *testing.T, era client.Era) {
 		child, middle, s := newServer(nil), newServer(nil), newServer(nil)

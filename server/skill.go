@@ -28,14 +28,14 @@ type Skill struct {
 	Dynamic bool
 	// Directory lists the direct children of a directory of a dynamic skill. It is called
 	// concurrently. If there is no such directory it returns [mcp.ResourceNotFound]. nil: the
-	// directories of the skill cannot be listed. Those of other skills are listed by Resources.
+	// directories of the skill cannot be listed. For other skills, Resources lists the directories.
 	Directory func(ctx context.Context, r *Request, uri string) ([]mcp.Resource, error)
 	Meta      mcp.Meta
 	// CacheHint says how long, and for whom, clients may cache the answer to skills/get. By default
 	// they may not. The answers behind guards are always private.
 	CacheHint mcp.CacheHint
 	// Guards and CallMiddleware apply to skills/get, and to calls of Directory; see [mcp.Guard].
-	// Those of the files are in their own resources.
+	// The resource of a file has guards and middleware of its own.
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
 	// Scopes are OAuth scopes that a call needs; see [Server.Scopes].
@@ -152,8 +152,8 @@ func pageOfChildren(call *mcp.Call, children []*Entry, size int) (mcp.Result, er
 // maxDirectories bounds the segments of the path in a URI for which a skill is looked up.
 const maxDirectories = 64
 
-// skillOf returns the skill of a URI: that of the directory of the skill, of a file or of a directory
-// below. For a nested skill it is the innermost one. It returns nil if there is none.
+// skillOf returns the skill of a URI, which is the URI of the skill's directory, or of a file or directory
+// below. If skills are nested, it returns the innermost one. It returns nil if there is none.
 func (c *Catalog) skillOf(uri string) *Entry {
 	skills := c.index[mcp.KindSkill]
 	if len(skills) == 0 || strings.Count(uri, "/") > maxDirectories {

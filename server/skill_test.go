@@ -126,7 +126,7 @@ func TestSkills(t *testing.T) {
 	}
 }
 
-// A page of a directory has as many entries as that of a list.
+// A page of a directory has as many entries as a page of a list.
 func TestDirectoryPages(t *testing.T) {
 	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{PageSize: 2})
 	server.AddSkill(s, skillOf("pdf", "a.md", "b.md", "c/d.md"))

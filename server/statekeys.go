@@ -19,8 +19,8 @@ const (
 	dataKeyName = "server/data-key"
 )
 
-// setKeys sets the keys of a server: a fixed one of Options.StateKeys or, without a store, of this process; otherwise
-// those of the store.
+// setKeys sets the keys of a server: fixed keys of Options.StateKeys or, without a store, of this process. Otherwise
+// the replicas create keys in the store.
 func (s *Server) setKeys(own *token.Ring) {
 	s.stateKey, s.dataKey = stateKey{state.FixedKey(own)}, state.FixedKey(own)
 	if shared := s.options.Store; shared != nil && len(s.options.StateKeys) == 0 {

@@ -25,7 +25,7 @@ type Tool struct {
 	// Title is shown to people. Description explains the tool to a model.
 	Title       string
 	Description string
-	// Annotations are hints for clients. The defaults are those of the protocol.
+	// Annotations are hints for clients. The protocol defines the defaults.
 	Annotations *mcp.ToolAnnotations
 	Icons       []mcp.Icon
 	// UI names the view that shows results of the tool, a [Resource] with that URI, and says whether
@@ -237,7 +237,7 @@ func checkInput(inputSchema json.RawMessage) error {
 
 // AddStream registers a function as a tool that produces its result in chunks. If the caller has
 // asked for progress, each chunk is sent immediately as a progress notification: progress is 0, 1,
-// 2, … and the message is the chunk's JSON (since 2025-03-26). The total is that of
+// 2, … and the message is the chunk's JSON (since 2025-03-26). The total is the argument of
 // [Request.SetChunks]. reduce converts all chunks to the result of the tool, as in [AddTool];
 // [JoinText] and [LastChunk] cover common cases. reduce may range over the chunks once. The function
 // is blocked while the caller reads slowly.

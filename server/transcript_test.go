@@ -260,7 +260,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// newBakeries is a server with entries of every kind, its own and those of mounts and services.
+// newBakeries is a server with entries of every kind, also of mounts and services.
 func newBakeries(t testing.TB) *server.Server {
 	t.Helper()
 	s := newServer(&server.Options{PageSize: 3, Logger: discardLogger(), Instructions: "Bake first."})

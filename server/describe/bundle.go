@@ -138,7 +138,7 @@ type bundleFile struct {
 // and times and modes are fixed. Files are copied one after the other, and are not kept in memory.
 //
 // The error joins a *[FieldError] for each fault of the description, and nothing is written then.
-// Otherwise it is that of a file or of w, and what was written is not complete.
+// Otherwise it is an error of a file or of w, and what was written is not complete.
 func (s Server) WriteBundle(w io.Writer, b *Bundle) error {
 	var c checker
 	c.identity(&s)

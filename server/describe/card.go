@@ -74,8 +74,8 @@ func (s Server) Card() ([]byte, error) {
 }
 
 // ParseCard decodes the server card of another server. The text may have up to 64 KiB.
-// Unknown members are ignored. The error joins a *[FieldError] for each fault, or is that of the JSON
-// text. URLs may be http.
+// Unknown members are ignored. The error joins a *[FieldError] for each fault, or says that the text is not valid
+// JSON. URLs may be http.
 func ParseCard(text []byte) (Server, error) {
 	if len(text) > maxCard {
 		return Server{}, fmt.Errorf("describe: a server card may have %d bytes", maxCard)
@@ -98,7 +98,7 @@ func ParseCard(text []byte) (Server, error) {
 }
 
 // Catalog returns the AI catalog of a domain with these servers, as JSON that ends with a line break.
-// An entry has the URL of the card, which is that of the first Remote with streamable HTTP followed by
+// An entry has the URL of the card, which is the URL of the first Remote with streamable HTTP followed by
 // "/server-card". It contains the card instead if there is no such Remote, or its URL has variables.
 // There may be up to 100 servers, with different names. The error joins a *[FieldError] for each
 // fault.

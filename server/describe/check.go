@@ -17,14 +17,14 @@ import (
 // Limits of a description.
 const (
 	maxName    = 200 // bytes
-	maxTitle   = 100 // characters; also those of a description
+	maxTitle   = 100 // characters; also of a description
 	maxVersion = 255 // bytes
 	maxURL     = 2048
 	maxItems   = 100
 )
 
 var (
-	// cardName and registryName are the patterns of names. That of the registry is stricter.
+	// cardName and registryName are the patterns of names. The pattern of the registry is stricter.
 	cardName     = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 	registryName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9]/[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
 

@@ -18,7 +18,7 @@ import (
 //	mux.Handle("/", cards)
 //
 // The documents are public: web pages of any origin may read them, and they may be cached for one
-// hour. They are encoded when Handler is called. The error is that of [Catalog], or says that two
+// hour. They are encoded when Handler is called. The error is an error of [Catalog], or says that two
 // cards have the same path.
 //
 // A production server must be reached by https. The handler does not limit the rate of requests.

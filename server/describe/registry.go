@@ -31,9 +31,9 @@ type Package struct {
 	// Transport is how the started package serves. "stdio", "streamable-http" or "sse". Default "stdio".
 	Transport string
 	// URL is the URL at which the started package serves, unless it serves stdio. A name in braces is
-	// that of an argument or an environment variable of the package.
+	// the name of an argument or an environment variable of the package.
 	URL string
-	// RuntimeArguments are those of Runtime, and Arguments those of the package.
+	// RuntimeArguments are arguments of Runtime, and Arguments are arguments of the package.
 	RuntimeArguments, Arguments []Argument
 	// Environment are environment variables.
 	Environment []NamedInput
@@ -95,8 +95,8 @@ type (
 	}
 )
 
-// Registry returns the server.json of the MCP Registry, as JSON that ends with a line break. Its schema
-// is that of December 2025. The error joins a *[FieldError] for each fault. The registry also checks
+// Registry returns the server.json of the MCP Registry, as JSON that ends with a line break. It follows the schema
+// of December 2025. The error joins a *[FieldError] for each fault. The registry also checks
 // what only it can know: that the name belongs to the publisher, and that packages exist.
 func (s Server) Registry() ([]byte, error) {
 	var c checker

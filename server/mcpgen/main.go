@@ -33,7 +33,7 @@
 //
 // A description is the first paragraph of a comment, on one line. The name at its beginning is
 // removed if a verb follows, because clients use other names. Methods and fields of embedded types
-// are included, also those of other packages. A description in a tag overrides the comment; package
+// are included, also types of other packages. A description in a tag overrides the comment; package
 // schema lists the tags.
 //
 // # Usage

@@ -264,7 +264,7 @@ func (s *source) annotated(expr ast.Expr, in *sourceFile) (*arguments, error) {
 // An argument is a member of the arguments of a method. Its name is the JSON name.
 type argument struct{ name, text string }
 
-// fieldsOf returns the members of arguments, with those of embedded structs at the end. The
+// fieldsOf returns the members of arguments, with the members of embedded structs at the end. The
 // shallowest member of a name is used.
 func (s *source) fieldsOf(of *arguments) ([]argument, error) {
 	type structIn struct {

@@ -31,7 +31,7 @@ type Options struct {
 	// Server configures the server: its guards, middleware and logger. Its default
 	// Instructions explain the tools to a model.
 	Server *server.Options
-	// Shared gives all callers one memory, which is also that of callers that are not
+	// Shared gives all callers one memory, also callers that are not
 	// authenticated. By default each principal has a separate memory.
 	Shared bool
 	// MissingIsError makes reading a conversation that does not exist an error. By default

@@ -26,7 +26,7 @@ type body struct {
 	// argument is the argument with the whole body. It is empty if each property of the body
 	// is an argument.
 	argument string
-	// properties are those of a form, or of a body without argument.
+	// properties are the properties of a form, or of a body without argument.
 	properties map[string]property
 }
 

@@ -174,7 +174,7 @@ func (b *builder) addParameters(o *operation, d *apiOperation, in *input) error 
 
 func (b *builder) addTool(o *operation, d *apiOperation, input json.RawMessage) error {
 	if other, taken := b.tools[o.name]; taken {
-		return fmt.Errorf("its name %q is also that of %v: rename one of them with Rule.Name", o.name, other)
+		return fmt.Errorf("its name %q is also the name of %v: rename one of them with Rule.Name", o.name, other)
 	}
 	tool := mcp.Tool{
 		Name: o.name, Title: cut(d.Summary, maxTitle), Description: d.text(o.name),
@@ -310,7 +310,7 @@ func acceptHeader(responses *openapi3.Responses) string {
 	return strings.Join(sorted[:min(len(sorted), maxAccepted)], ", ")
 }
 
-// toolName returns the name of a tool: that of the rule, or else the sanitized operationId, or
+// toolName returns the name of a tool: the name in the rule, or else the sanitized operationId, or
 // else the sanitized method and path.
 func toolName(rule *Rule, operationID, method, path string) (string, error) {
 	if rule.Name != "" {

@@ -274,7 +274,7 @@ func (p *flatObject) addProperties(value json.RawMessage) (ok bool, err error) {
 	return true, nil
 }
 
-// properties collects the schemas of all properties of an object, including those of all
+// properties collects the schemas of all properties of an object, including the properties of its
 // compositions.
 func (w *schemaWalk) properties(schema json.RawMessage, found map[string]json.RawMessage) error {
 	if err := w.enter(); err != nil {

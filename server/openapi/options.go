@@ -136,7 +136,7 @@ type Rule struct {
 
 	// Expose is how the operation is exposed.
 	Expose Exposure
-	// Name and Description replace those of the document. Name should be set only if the rule
+	// Name and Description replace the name and description in the document. Name should be set only if the rule
 	// matches one operation.
 	Name        string
 	Description string

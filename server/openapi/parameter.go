@@ -32,8 +32,8 @@ type locatedParameter struct {
 	location []string
 }
 
-// mergedParameters returns the parameters of a path and of its operation. Those of the operation
-// override those of the path with the same name and location.
+// mergedParameters returns the parameters of a path and of its operation. A parameter of the operation
+// overrides the parameter of the path with the same name and location.
 func mergedParameters(path, method string, item *openapi3.PathItem, operation *openapi3.Operation) ([]locatedParameter, error) {
 	var all []locatedParameter
 	add := func(parameters openapi3.Parameters, location ...string) error {

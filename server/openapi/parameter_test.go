@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/server/openapi"
 )
 
-// Parameters of the operation override those of the path with the same name and location.
+// Parameters of the operation override parameters of the path with the same name and location.
 func TestMergedParameters(t *testing.T) {
 	p := provide(t, document("3.0.3", `
 paths:

@@ -189,13 +189,13 @@ func asProtocolError(err error) error {
 type operation struct {
 	name   string // of the tool or resource
 	method string
-	// path and id are those of the document.
+	// path and id are the path and operationId in the document.
 	path, id string
 
 	base       *url.URL
 	template   pathTemplate
 	separators bool         // path arguments may contain / and \
-	parameters []*parameter // except those of the path
+	parameters []*parameter // except parameters of the path
 	body       *body
 	accept     string
 	security   []Requirement

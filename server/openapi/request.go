@@ -95,7 +95,7 @@ func (o *operation) setParameters(request *http.Request, given *jsonscan.Members
 }
 
 // baseURL returns Options.BaseURL if it is set, or else the first server with an absolute URL.
-// The servers of the operation take precedence over those of the path and of the document.
+// The servers of the operation take precedence over the servers of the path and of the document.
 func baseURL(given string, item *openapi3.PathItem, operation *openapi3.Operation, document openapi3.Servers) (*url.URL, error) {
 	if given != "" {
 		return parseBase(given)

@@ -31,7 +31,7 @@ func (b *builder) addResource(o *operation, d *apiOperation) error {
 		return err
 	}
 	if other := b.resources[o.uri]; other != nil {
-		return fmt.Errorf("its URI %s is also that of %v", jsonscan.Quote(o.uri), other)
+		return fmt.Errorf("its URI %s is also the URI of %v", jsonscan.Quote(o.uri), other)
 	}
 	_, media, _ := onlySuccess(d.Responses)
 	r := mcp.Resource{URI: o.uri, Name: o.name, Title: cut(d.Summary, maxTitle), Description: d.text(o.name), MIMEType: mediaType(media)}

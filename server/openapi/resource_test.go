@@ -142,7 +142,7 @@ func TestResourceErrors(t *testing.T) {
 		"'/a/{b-c}': {get: {}}": "characters",
 		"'/a/{b}': {get: {parameters: [{name: b, in: path, required: true, schema: {type: array}}]}}": "list",
 		"'/a/{b}{c}': {get: {}}": "text between",
-		"/a: {get: {operationId: a}}\n  /a#: {get: {operationId: b}}":                                                            "also that of GET /a",
+		"/a: {get: {operationId: a}}\n  /a#: {get: {operationId: b}}":                                                            "also the URI of GET /a",
 		"/a: {get: {parameters: [{name: q, in: query, required: true, content: {application/json: {schema: {}}}}]}}":             `"q"`,
 		"'/a/{b}': {get: {parameters: [{name: b, in: query, required: true, schema: {}}, {name: b, in: path, required: true}]}}": "another parameter",
 	} {

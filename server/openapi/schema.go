@@ -12,7 +12,7 @@ import (
 )
 
 // A converter converts schemas of the document to JSON Schema 2020-12. Schemas of OpenAPI 3.1
-// are almost that; those of 3.0 have keywords of their own (OpenAPI 3.0.4, section 4.7.24;
+// are almost that; schemas of 3.0 have keywords of their own (OpenAPI 3.0.4, section 4.7.24;
 // 3.1.1, section 4.8.24).
 type converter struct {
 	source *source

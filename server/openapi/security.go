@@ -19,7 +19,7 @@ type Security struct {
 	// Alternatives are the sufficient requirements. There are none if the document requires no
 	// authorization.
 	Alternatives []Requirement
-	// OperationID, Method and Path are those of the document.
+	// OperationID, Method and Path identify the operation in the document.
 	OperationID, Method, Path string
 	// Call is the MCP call that causes the request. It contains the Caller.
 	Call *mcp.Call
@@ -101,7 +101,7 @@ func addCookie(request *http.Request, pair string) {
 	request.Header.Set("Cookie", pair)
 }
 
-// requirements returns the requirements of an operation, or else those of the document.
+// requirements returns the requirements of an operation, or else the requirements of the document.
 func (d *document) requirements(operation *openapi3.Operation) []Requirement {
 	declared := d.Security
 	if operation.Security != nil {

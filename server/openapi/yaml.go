@@ -75,7 +75,7 @@ func (w *yamlWriter) node(node *yaml.Node, depth int) error {
 	return w.scalar(node)
 }
 
-// members writes the members of a mapping, and then those of merged mappings that it does not have
+// members writes the members of a mapping, and then the members of merged mappings that it does not have
 // itself ("<<", YAML 1.1, "Merge Key Language-Independent Type").
 func (w *yamlWriter) members(mapping *yaml.Node, written map[string]bool, depth int) error {
 	if err := w.enter(mapping, depth); err != nil {

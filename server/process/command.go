@@ -43,7 +43,7 @@ type Command struct {
 	// to Dir. Args are its arguments. No shell is involved.
 	Path string
 	Args []string
-	// Dir is the working directory. Default: that of this process.
+	// Dir is the working directory. Default: the working directory of this process.
 	Dir string
 	// Env lists additional environment variables as "name=value". A command otherwise gets
 	// only HOME, LOGNAME, PATH, SHELL, TERM, USER and similar variables.

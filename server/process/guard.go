@@ -20,7 +20,7 @@ type Guard struct {
 	started map[*Process]struct{} // that run, and some that have ended
 }
 
-// Separate returns a guard that starts commands as g does. [Guard.Owns] tells its commands from those of g.
+// Separate returns a guard that starts commands as g does. [Guard.Owns] distinguishes its commands from the commands of g.
 func (g *Guard) Separate() *Guard { return &Guard{program: g.program} }
 
 // Owns reports whether only commands that g has started, and their descendants, accept TCP connections to an address

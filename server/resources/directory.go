@@ -24,7 +24,7 @@ type DirectoryOptions struct {
 	// too.
 	server.Resource
 	// Pattern selects files by their paths, with slashes on every system. The syntax is
-	// that of path.Match, with ** for any number of directories and {a,b} for
+	// the syntax of path.Match, with ** for any number of directories and {a,b} for
 	// alternatives. An element has at most four braces. The default "*" selects the files
 	// of the directory itself, "**" all files below it.
 	Pattern string

@@ -19,7 +19,7 @@ import (
 // FileOptions configure [File]. The zero value is ready to use.
 type FileOptions struct {
 	// Resource describes the resource. Its default URI is file:/// and the name of the
-	// file, its default Name the last element, its default MIMEType that of the extension.
+	// file, its default Name the last element, its default MIMEType the type of the extension.
 	server.Resource
 	// MaxSize is the maximum size of the file, in bytes. Default 10 MiB.
 	MaxSize int64

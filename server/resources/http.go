@@ -24,7 +24,7 @@ import (
 // HTTPOptions configure [HTTP]. The zero value is ready to use.
 type HTTPOptions struct {
 	// Resource describes the resource. Its default URI is the URL, its default MIMEType
-	// that of the response.
+	// the type of the response.
 	server.Resource
 	// Header is added to requests to the origin of the URL. It is not sent to other
 	// origins after a redirect.

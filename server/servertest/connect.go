@@ -53,7 +53,7 @@ type Options struct {
 	Mode Mode
 	// Principal is the name of the authenticated client. Default: none.
 	Principal string
-	// Scopes are those of the client's token. A call that needs another scope fails as it does
+	// Scopes are the scopes of the client's token. A call that needs another scope fails as it does
 	// behind package oauth. Default: nil, which means that scopes are not checked.
 	Scopes []string
 

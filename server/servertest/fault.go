@@ -14,7 +14,7 @@ import (
 type Message struct {
 	// FromServer reports that the server sends the message.
 	FromServer bool
-	// Method is the method of a call or notification, and for a response that of its call.
+	// Method is the method of a call or notification. For a response, it is the method of the call.
 	Method string
 	// Content is a *jsonrpc.Request or a *jsonrpc.Response, which must not be changed.
 	Content jsonrpc.Message

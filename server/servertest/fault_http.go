@@ -13,8 +13,8 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
-// A faultyTransport carries the messages of Streamable HTTP with faults: a POST carries one of the
-// client, and its response, or a stream of events, those of the server.
+// A faultyTransport carries the messages of Streamable HTTP with faults: a POST carries one message of the
+// client. The response, or a stream of events, carries the messages of the server.
 type faultyTransport struct {
 	*http.Transport
 	faults *faults

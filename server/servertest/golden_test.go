@@ -32,7 +32,7 @@ func offering(description string) *server.Server {
 // update makes the tests of one test write files.
 func update(t *testing.T) { t.Setenv("SERVERTEST_UPDATE", "1") }
 
-// A file that one mode has written is that of every mode.
+// A file that one mode has written is valid for every mode.
 func TestGolden(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "testdata", "catalog.json")
 	t.Run("write", func(t *testing.T) {

@@ -212,7 +212,7 @@ func (m *masks) mask(message []byte) (json.RawMessage, error) {
 }
 
 // translate returns a message of a recorded session with the values of the current session.
-// recorded has masked the messages of the former, and m those of the latter.
+// recorded has masked the messages of the recorded session, and m the messages of the current session.
 func (m *masks) translate(recorded *masks, message []byte) (json.RawMessage, error) {
 	masked, err := recorded.mask(message)
 	if err != nil {

@@ -70,6 +70,6 @@
 //  4. The proxy of a registered port listens on 127.0.0.1 and refuses foreign host names, which
 //     protects against DNS rebinding. It forwards WebSockets and no other upgrade.
 //  5. All callers share the background commands, sessions, ports and tasks of a [Shell]. Use one
-//     Shell for each user who must not see those of others.
+//     Shell for each user who must not see what others use.
 //  6. [Shell.Close] ends everything that the tools have started and waits for it.
 package shell

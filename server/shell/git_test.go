@@ -124,8 +124,8 @@ func names(t *testing.T, dir string) string {
 
 var gitTools = map[string]string{"git_status": `{}`, "git_diff": `{}`, "git_log": `{}`, "git_commit": `{"message":"second"}`}
 
-// A repository that names filters is refused, wherever its configuration names them; those of
-// the user's own configuration do their work.
+// A repository that names filters is refused, wherever its configuration names them. Filters of
+// the user's own configuration are applied.
 func TestGitFilters(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -96,7 +96,7 @@ func newUserOf(t *testing.T, opts *Options, era client.Era) *user {
 	return u
 }
 
-// call returns the text of a tool's result; that of a failure begins with "error: ".
+// call returns the text of a tool's result. The text of a failure begins with "error: ".
 func (u *user) call(tool, arguments string) string {
 	u.t.Helper()
 	result, err := u.CallTool(u.t.Context(), tool, json.RawMessage(arguments), nil)

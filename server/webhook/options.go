@@ -43,7 +43,7 @@ type Options struct {
 	MaxPerPrincipal int
 
 	// Deliveries is the maximum number of subscriptions to which a replica delivers at a
-	// time. Those of one principal may be half of them, rounded up. Default 64.
+	// time. One principal may use half of them, rounded up. Default 64.
 	Deliveries int
 	// DeliveriesPerHost is that number for the subscriptions with the same host. Default 16.
 	DeliveriesPerHost int

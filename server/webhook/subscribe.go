@@ -31,8 +31,8 @@ const (
 
 // Subscribe adds a subscription, or refreshes it if one with the same key exists. It verifies the
 // callback URL unless that was done for the principal before, which may take [Options].Timeout. The
-// error is a *RequestError, *LimitError or *EndpointError of package internal/webhook, that of
-// Start, or one of the store.
+// error is a *RequestError, *LimitError or *EndpointError of package delivery, the error of Start, or an
+// error of the store.
 func (d *deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery.Grant, error) {
 	if err := d.check(&r); err != nil {
 		return delivery.Grant{}, err

@@ -129,7 +129,7 @@ var (
 )
 
 // claim makes the run the worker of its subscription. claimed is false if the job is obsolete or
-// must wait; it is not that of this worker any more then.
+// must wait. This worker then no longer owns the job.
 func (r *run) claim(ctx context.Context, job string) (claimed bool, err error) {
 	var wait time.Duration
 	rec, err := r.d.records.states.Update(ctx, stateKey(r.sub.ID), func(rec *state.Record[progress]) error {
