@@ -345,4 +345,9 @@ type Caller struct {
 	LogLevel LoggingLevel
 	// Principal names the authenticated caller. It is "" if the transport does not authenticate.
 	Principal string
+	// Network is the address of the caller over HTTP: an IPv4 address such as 192.0.2.7, or the first
+	// 64 bits of an IPv6 address such as 2001:db8:1:2::/64. Behind a proxy that the endpoint does not
+	// trust, it is the address of the proxy. A caller without Principal has its share of limits by it.
+	// It is "" if the caller has no address, such as over stdio.
+	Network string
 }

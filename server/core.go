@@ -5,8 +5,14 @@ import (
 	"errors"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/mcp"
 )
+
+// holderOf returns the client that has a share of limits.
+func holderOf(caller *mcp.Caller) quota.Holder {
+	return quota.HolderOf(caller.Principal, caller.Network)
+}
 
 // core implements [era.Core].
 type core struct{ *Server }

@@ -149,7 +149,7 @@ func (s *Server) watchTask(ctx context.Context, caller *mcp.Caller, id string, c
 			return nil, err
 		}
 		return engine.Watch(ctx, id, caller.Principal, changed)
-	case entry == nil || s.tasks.polls.Acquire(caller.Principal) != nil:
+	case entry == nil || s.tasks.polls.Acquire(holderOf(caller)) != nil:
 		return nil, task.ErrUnknown
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -158,7 +158,7 @@ func (s *Server) watchTask(ctx context.Context, caller *mcp.Caller, id string, c
 	return func() {
 		cancel()
 		polling.Wait()
-		s.tasks.polls.Release(caller.Principal)
+		s.tasks.polls.Release(holderOf(caller))
 	}, nil
 }
 

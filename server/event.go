@@ -324,13 +324,13 @@ func (t *termination) Error() string { return "the subscription was terminated: 
 // streamEvent answers events/stream until the client or the server ends it, the caller loses its
 // access, or the event changes.
 func (s *Server) streamEvent(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
-	if err := s.eventStreams.Acquire(call.Caller.Principal); err != nil {
+	if err := s.eventStreams.Acquire(holderOf(call.Caller)); err != nil {
 		if limit, ok := errors.AsType[*quota.LimitError](err); ok {
 			err = exhausted("streams", limit.Max)
 		}
 		return nil, err
 	}
-	defer s.eventStreams.Release(call.Caller.Principal)
+	defer s.eventStreams.Release(holderOf(call.Caller))
 	streaming, end := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watchEvent(streaming, call, entry, end) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -15,7 +16,7 @@ func TestLimitsOfStreams(t *testing.T) {
 	acquire := func(principal string, count int) {
 		t.Helper()
 		for range count {
-			if err := s.eventStreams.Acquire(principal); err != nil {
+			if err := s.eventStreams.Acquire(quota.HolderOf(principal, "")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -37,6 +38,6 @@ func TestLimitsOfStreams(t *testing.T) {
 	refused("alice", maxStreamsPerPrincipal)
 	acquire("", maxEventStreams-maxStreamsPerPrincipal)
 	refused("bob", maxEventStreams)
-	s.eventStreams.Release("alice")
+	s.eventStreams.Release(quota.HolderOf("alice", ""))
 	acquire("bob", 1)
 }

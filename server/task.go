@@ -178,6 +178,7 @@ type storedCaller struct {
 	Capabilities mcp.ClientCapabilities `json:"capabilities"`
 	LogLevel     mcp.LoggingLevel       `json:"logLevel,omitempty"`
 	Principal    string                 `json:"principal,omitempty"`
+	Network      string                 `json:"network,omitzero"`
 }
 
 // CreateTask implements [era.Core].

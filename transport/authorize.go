@@ -23,6 +23,36 @@ func Principal(ctx context.Context) string {
 	return name
 }
 
+// WithNetwork returns a context that names the network of a client, for its share of the limits that protect a server from
+// clients that are not authenticated: an IPv4 address such as 192.0.2.7, or the first 64 bits of an IPv6 address such as
+// 2001:db8:1:2::/64, which one client can have as a whole. The endpoints of HTTP call it.
+func WithNetwork(ctx context.Context, network string) context.Context {
+	return &networkContext{ctx, network}
+}
+
+// Network returns the network that [WithNetwork] has put into the context, "" if none.
+func Network(ctx context.Context) string {
+	if network, _ := ctx.Value(networkKey{}).(*string); network != nil {
+		return *network
+	}
+	return ""
+}
+
+type networkKey struct{}
+
+// A networkContext is one allocation less than [context.WithValue], which matters for each request.
+type networkContext struct {
+	context.Context
+	network string
+}
+
+func (c *networkContext) Value(key any) any {
+	if key == (networkKey{}) {
+		return &c.network
+	}
+	return c.Context.Value(key)
+}
+
 // An Authorizer returns nil if its client may make a call. It returns a *[ScopeError] if the token needs more scopes;
 // other errors are sent to the client like the errors of a [jsonrpc.Handler]. It may be called concurrently.
 type Authorizer func(ctx context.Context, req *jsonrpc.Request) error

@@ -26,13 +26,14 @@ type Limits struct {
 	// versions until 2025-11-25, do not count. Default: 1,024.
 	Calls int
 	// CallsPerPrincipal is the maximum number of running calls, and of open subscriptions, of one
-	// authenticated client. Default: 256.
+	// authenticated client. A client that is not authenticated, see [WithNetwork], has this limit while
+	// half of Calls, or of Subscriptions, are used. Default: 256.
 	CallsPerPrincipal int
 	// Sessions is the maximum number of sessions: of clients of versions until 2025-11-25 over
 	// streamable HTTP, and of all clients over SSE and WebSocket. Default: 10,000.
 	Sessions int
-	// SessionsPerPrincipal is the maximum number of sessions of one authenticated client.
-	// Default: 100.
+	// SessionsPerPrincipal is the maximum number of sessions of one authenticated client. A client that
+	// is not authenticated has this limit while half of Sessions are used. Default: 100.
 	SessionsPerPrincipal int
 	// Subscriptions is the maximum number of open subscriptions (2026-07-28). Default: 1,024.
 	Subscriptions int

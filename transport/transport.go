@@ -31,8 +31,10 @@ type Link struct {
 	Go func(func(ctx context.Context))
 	// Principal names the authenticated client, "" if the transport does not authenticate.
 	Principal string
-	// Shared means that the link carries requests of several clients. The principal of each
-	// request is the [Principal] of its context.
+	// Network is the network of the client, see [WithNetwork]. It is "" if the client has none.
+	Network string
+	// Shared means that the link carries requests of several clients. The principal and the network of each
+	// request are the [Principal] and the [Network] of its context.
 	Shared bool
 	// State keeps the state of the session. It is nil if the session ends with the link.
 	State StateStore

@@ -126,7 +126,7 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	info := params.ClientInfo                                          // the session must not retain all of params
 	caller := &mcp.Caller{
 		Version: version, Info: &info, Capabilities: params.Capabilities,
-		LogLevel: mcp.LevelInfo, Principal: b.link.Principal,
+		LogLevel: mcp.LevelInfo, Principal: b.link.Principal, Network: b.link.Network,
 	}
 	if b.legacy.caller.Swap(caller) != nil {
 		b.endSession(ctx, from)

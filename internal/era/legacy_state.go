@@ -181,7 +181,7 @@ func (b *binding) restore(st *sessionState) error {
 	}
 	caller := &mcp.Caller{
 		Version: st.Handshake.ProtocolVersion, Info: &st.Handshake.ClientInfo, Capabilities: st.Handshake.Capabilities,
-		LogLevel: st.Level, Principal: b.link.Principal,
+		LogLevel: st.Level, Principal: b.link.Principal, Network: b.link.Network,
 	}
 	b.legacy.caller.Store(caller)
 	return b.open(&jsonrpc.Request{Method: mcp.MethodInitialize}, caller, st.Declared)

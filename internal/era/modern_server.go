@@ -18,7 +18,8 @@ import (
 
 // handleModern answers a modern request. MCP 2026-07-28, basic/versioning and basic/index.
 func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	caller, err := b.server.callers.caller(req, b.principal(ctx))
+	principal, network := b.client(ctx)
+	caller, err := b.server.callers.caller(req, principal, network)
 	if err != nil {
 		return err
 	}
@@ -94,20 +95,25 @@ type knownCaller struct {
 }
 
 // caller returns the client of a modern request. The error names what _meta lacks.
-func (cs *callers) caller(req *jsonrpc.Request, principal string) (*mcp.Caller, error) {
+func (cs *callers) caller(req *jsonrpc.Request, principal, network string) (*mcp.Caller, error) {
 	declared := knownCaller{
 		version:      declaredVersion(req),
 		info:         req.Member("_meta", mcp.MetaClientInfo),
 		capabilities: req.Member("_meta", mcp.MetaClientCapabilities),
 		level:        req.Member("_meta", mcp.MetaLogLevel),
 	}
-	if known := cs.last.Load(); known != nil && known.equals(declared, principal) {
-		return known.caller, nil
+	if known := cs.last.Load(); known != nil && known.equals(declared) {
+		if known.caller.Principal == principal && known.caller.Network == network {
+			return known.caller, nil
+		}
+		caller := *known.caller
+		caller.Principal, caller.Network = principal, network
+		return &caller, nil
 	}
 	if jsonscan.KindOf(declared.version) != jsonscan.String {
 		return nil, invalidMeta(mcp.MetaProtocolVersion, "a string", declared.version)
 	}
-	caller := &mcp.Caller{Version: mcp.Version(jsonscan.Unquote(declared.version)), Principal: principal}
+	caller := &mcp.Caller{Version: mcp.Version(jsonscan.Unquote(declared.version)), Principal: principal, Network: network}
 	if err := decodeObject(declared.capabilities, &caller.Capabilities); err != nil {
 		return nil, invalidMeta(mcp.MetaClientCapabilities, "an object of capabilities", declared.capabilities)
 	}
@@ -129,10 +135,9 @@ func (cs *callers) caller(req *jsonrpc.Request, principal string) (*mcp.Caller, 
 	return caller, nil
 }
 
-func (k *knownCaller) equals(other knownCaller, principal string) bool {
+func (k *knownCaller) equals(other knownCaller) bool {
 	return bytes.Equal(k.version, other.version) && bytes.Equal(k.info, other.info) &&
-		bytes.Equal(k.capabilities, other.capabilities) && bytes.Equal(k.level, other.level) &&
-		k.caller.Principal == principal
+		bytes.Equal(k.capabilities, other.capabilities) && bytes.Equal(k.level, other.level)
 }
 
 // clone returns a copy that does not retain the request.

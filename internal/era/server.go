@@ -123,12 +123,12 @@ type binding struct {
 	streams atomic.Int32
 }
 
-// principal returns the name of the authenticated client of a call.
-func (b *binding) principal(ctx context.Context) string {
+// client returns the name of the authenticated client of a call, and its network.
+func (b *binding) client(ctx context.Context) (principal, network string) {
 	if b.link.Shared {
-		return transport.Principal(ctx)
+		return transport.Principal(ctx), transport.Network(ctx)
 	}
-	return b.link.Principal
+	return b.link.Principal, b.link.Network
 }
 
 // declaredVersion returns the protocol version in the envelope of a request, nil if the

@@ -15,44 +15,45 @@ type Quota struct {
 	max             int
 	maxPerPrincipal int
 
-	mu          sync.Mutex
-	used        int
-	byPrincipal map[string]int // of authenticated clients
+	mu       sync.Mutex
+	used     int
+	byHolder map[Holder]int
 }
 
-// New returns an unused quota. name is what it counts, in the plural, for errors.
+// New returns an unused quota. name is what it counts, in the plural, for errors. maxPerPrincipal is the limit of an
+// authenticated client. A client that is not authenticated has the same limit while at least half of the quota is used.
+// Below, it has none: behind a proxy, all clients may look like one.
 func New(name string, most, maxPerPrincipal int) *Quota {
-	return &Quota{name: name, max: most, maxPerPrincipal: maxPerPrincipal, byPrincipal: make(map[string]int)}
+	return &Quota{name: name, max: most, maxPerPrincipal: maxPerPrincipal, byHolder: make(map[Holder]int)}
 }
 
-// Acquire adds one for a principal, which is "" for a client that is not authenticated. If a
-// limit is reached it returns a *[LimitError].
-func (q *Quota) Acquire(principal string) error {
+// Acquire adds one for a client. If a limit is reached it returns a *[LimitError].
+func (q *Quota) Acquire(h Holder) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.used >= q.max:
 		return &LimitError{Name: q.name, Max: q.max}
-	case principal != "" && q.byPrincipal[principal] >= q.maxPerPrincipal:
+	case h.hasShare() && q.byHolder[h] >= q.maxPerPrincipal && (h.authenticated || q.used >= q.max/2):
 		return &LimitError{Name: q.name + " of one client", Max: q.maxPerPrincipal}
 	}
 	q.used++
-	if principal != "" {
-		q.byPrincipal[principal]++
+	if h.hasShare() {
+		q.byHolder[h]++
 	}
 	return nil
 }
 
-// Release gives back what Acquire added for the principal.
-func (q *Quota) Release(principal string) {
+// Release gives back what Acquire added for the client.
+func (q *Quota) Release(h Holder) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.used--
-	if principal == "" {
+	if !h.hasShare() {
 		return
 	}
-	if q.byPrincipal[principal]--; q.byPrincipal[principal] <= 0 {
-		delete(q.byPrincipal, principal)
+	if q.byHolder[h]--; q.byHolder[h] <= 0 {
+		delete(q.byHolder, h)
 	}
 }
 
@@ -88,14 +89,12 @@ func NewEndpoint(limits *transport.Limits) *Endpoint {
 	}
 }
 
-// Begin adds a call of a principal. If a limit is reached it returns an error whose text is meant
+// Begin adds a call of a client. If a limit is reached it returns an error whose text is meant
 // for the client. Subscriptions last and do not run, so they have a limit of their own.
-func (e *Endpoint) Begin(principal, method string) error {
-	return e.of(method).Acquire(principal)
-}
+func (e *Endpoint) Begin(h Holder, method string) error { return e.of(method).Acquire(h) }
 
 // End removes a call that Begin has added.
-func (e *Endpoint) End(principal, method string) { e.of(method).Release(principal) }
+func (e *Endpoint) End(h Holder, method string) { e.of(method).Release(h) }
 
 func (e *Endpoint) of(method string) *Quota {
 	if IsSubscription(method) {
@@ -110,18 +109,18 @@ func IsSubscription(method string) bool {
 	return method == mcp.MethodSubscriptionsListen || method == mcp.MethodEventsStream
 }
 
-// Client returns the limiter for the connection of a principal. It implements
+// Client returns the limiter for the connection of a client. It implements
 // jsonrpc.Limiter.
-func (e *Endpoint) Client(principal string) *Client { return &Client{e, principal} }
+func (e *Endpoint) Client(h Holder) *Client { return &Client{e, h} }
 
 // A Client adds the calls of one connection to an [Endpoint].
 type Client struct {
-	endpoint  *Endpoint
-	principal string
+	endpoint *Endpoint
+	holder   Holder
 }
 
 // Begin adds a call.
-func (c *Client) Begin(method string) error { return c.endpoint.Begin(c.principal, method) }
+func (c *Client) Begin(method string) error { return c.endpoint.Begin(c.holder, method) }
 
 // End removes a call.
-func (c *Client) End(method string) { c.endpoint.End(c.principal, method) }
+func (c *Client) End(method string) { c.endpoint.End(c.holder, method) }

@@ -14,30 +14,65 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
+var (
+	ann, bob    = client("ann"), client("bob")
+	local       = quota.Holder{} // such as over stdio
+	here, there = network("192.0.2.1"), network("192.0.2.2")
+)
+
+func client(principal string) quota.Holder { return quota.HolderOf(principal, "") }
+
+func network(address string) quota.Holder { return quota.HolderOf("", address) }
+
+// A quotaStep acquires one, unless it says otherwise.
+type quotaStep struct {
+	holder  quota.Holder
+	release bool
+	refused bool
+}
+
 func TestQuota(t *testing.T) {
-	s := quota.New("sessions", 3, 2)
-	for _, step := range []struct {
-		principal string
-		release   bool
-		refused   bool
+	for _, tc := range []struct {
+		name         string
+		most, perOne int
+		steps        []quotaStep
 	}{
-		{principal: "ann"}, {principal: "ann"},
-		{principal: "ann", refused: true}, // two of hers
-		{principal: ""},
-		{principal: "", refused: true}, // three in all
-		{principal: "ann", release: true},
-		{principal: "bob"},
-		{principal: "ann", refused: true},
-		{principal: "", release: true},
-		{principal: "ann"},
+		{"principals", 3, 2, []quotaStep{
+			{holder: ann}, {holder: ann},
+			{holder: ann, refused: true}, // two of hers
+			{holder: local},
+			{holder: local, refused: true}, // three in all
+			{holder: ann, release: true},
+			{holder: bob},
+			{holder: ann, refused: true},
+			{holder: local, release: true},
+			{holder: ann},
+		}},
+		{"networks", 8, 2, []quotaStep{
+			{holder: here}, {holder: here}, {holder: here}, {holder: here}, // half of the quota
+			{holder: here, refused: true},
+			{holder: there}, {holder: there},
+			{holder: there, refused: true},
+			{holder: local}, {holder: ann},
+			{holder: ann, refused: true}, // eight in all
+			{holder: here, release: true}, {holder: here, release: true}, {holder: local, release: true}, {holder: there, release: true},
+			{holder: here, refused: true}, // half is used, and it has two
+			{holder: there},
+			{holder: here, release: true}, {holder: ann, release: true},
+			{holder: here}, // less than half was used
+			{holder: here, refused: true},
+		}},
 	} {
-		if step.release {
-			s.Release(step.principal)
-			continue
-		}
-		if err := s.Acquire(step.principal); (err != nil) != step.refused {
-			t.Errorf("%q: %v", step.principal, err)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			q := quota.New("sessions", tc.most, tc.perOne)
+			for i, step := range tc.steps {
+				if step.release {
+					q.Release(step.holder)
+				} else if err := q.Acquire(step.holder); (err != nil) != step.refused {
+					t.Errorf("step %d: %v", i, err)
+				}
+			}
+		})
 	}
 }
 
@@ -48,7 +83,7 @@ func TestQuotaConcurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
-			if s.Acquire(fmt.Sprint(i%5)) == nil {
+			if s.Acquire(client(fmt.Sprint(i%5))) == nil {
 				got.Add(1)
 			}
 		})
@@ -68,16 +103,16 @@ func TestEndpoint(t *testing.T) {
 		{mcp.MethodToolsCall, mcp.MethodEventsPoll}, {mcp.MethodSubscriptionsListen, mcp.MethodEventsStream},
 	} {
 		for i, step := range []struct {
-			principal string
-			refused   bool
-		}{{"ann", false}, {"ann", false}, {"ann", true}, {"bob", false}, {"", true}} {
+			holder  quota.Holder
+			refused bool
+		}{{ann, false}, {ann, false}, {ann, true}, {bob, false}, {local, true}} {
 			method := methods[i%2]
-			if err := e.Begin(step.principal, method); (err != nil) != step.refused {
-				t.Errorf("%s %d of %q: %v", method, i, step.principal, err)
+			if err := e.Begin(step.holder, method); (err != nil) != step.refused {
+				t.Errorf("%s %d: %v", method, i, err)
 			}
 		}
-		e.End("bob", methods[1])
-		if err := e.Begin("", methods[0]); err != nil {
+		e.End(bob, methods[1])
+		if err := e.Begin(local, methods[0]); err != nil {
 			t.Errorf("%s after the end of a %s: %v", methods[0], methods[1], err)
 		}
 	}

@@ -81,7 +81,7 @@ func (e *handler) Close() error { return e.sessions.close() }
 
 // open serves a session.
 func (e *handler) open(w http.ResponseWriter, r *http.Request) {
-	session, err := e.sessions.begin(transport.Principal(r.Context()))
+	session, err := e.sessions.begin(transport.Principal(r.Context()), httpguard.Network(r, e.opts.TrustedProxies))
 	if err != nil {
 		httpguard.RefuseBusy(w, err.Error())
 		return
@@ -89,7 +89,7 @@ func (e *handler) open(w http.ResponseWriter, r *http.Request) {
 	defer e.sessions.end(session)
 	session.stream = sse.Start(w, e.opts.Limits.WriteTimeout)
 	defer session.stream.Close()
-	session.conn = duplex.Serve(session, e.server, session.principal, &e.opts.Conn, e.quota)
+	session.conn = duplex.Serve(session, e.server, session.principal, session.network, &e.opts.Conn, e.quota)
 	values := context.WithoutCancel(r.Context())
 	go func() { _ = session.conn.Run(values) }() // it ends with the stream
 	defer func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -35,6 +36,10 @@ type Options struct {
 	// Messages is the path to which clients post messages, such as "/messages". The endpoint
 	// must also be mounted there. Default: the path of the stream.
 	Messages string
+	// TrustedProxies are the addresses of proxies whose header X-Forwarded-For is trusted. A client that is not
+	// authenticated has a share of each limit by its address, see [transport.WithNetwork]; behind a proxy that is not
+	// listed here, all clients have the address of the proxy. Default: none.
+	TrustedProxies []netip.Prefix
 	// Limits bounds what all clients of the endpoint can use.
 	Limits transport.Limits
 	// KeepAlive is the time without events after which a comment is sent. Default

@@ -34,6 +34,7 @@ const (
 type session struct {
 	id        string
 	principal string
+	network   string
 	conn      *jsonrpc.Conn
 	stream    *sse.Stream
 	posted    chan posted
@@ -51,13 +52,15 @@ type posted struct {
 	charge *bufpool.Charge // nil for a small message
 }
 
-func newSession(id, principal string) *session {
+func newSession(id, principal, network string) *session {
 	return &session{
-		id: id, principal: principal,
+		id: id, principal: principal, network: network,
 		posted: make(chan posted), queue: duplex.NewQueue(encodeMessage),
 		closing: make(chan struct{}), sent: make(chan struct{}),
 	}
 }
+
+func (s *session) holder() quota.Holder { return quota.HolderOf(s.principal, s.network) }
 
 func encodeMessage(dst, message []byte) ([]byte, error) {
 	return sse.Append(dst, sse.Event{Name: eventMessage, Data: jsonscan.Line(message)})
@@ -164,16 +167,16 @@ func newSessions(q *quota.Quota) *sessions {
 }
 
 // begin returns a new session. The error is meant for the client.
-func (s *sessions) begin(principal string) (*session, error) {
+func (s *sessions) begin(principal, network string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errEndpointClosed
 	}
-	if err := s.quota.Acquire(principal); err != nil {
+	begun := newSession(rand.Text(), principal, network)
+	if err := s.quota.Acquire(begun.holder()); err != nil {
 		return nil, err
 	}
-	begun := newSession(rand.Text(), principal)
 	s.all[begun.id] = nil
 	return begun, nil
 }
@@ -204,7 +207,7 @@ func (s *sessions) end(ended *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, ended.id)
-	s.quota.Release(ended.principal)
+	s.quota.Release(ended.holder())
 	if s.closed && len(s.all) == 0 {
 		close(s.empty)
 	}

@@ -61,7 +61,7 @@ func Serve(ctx context.Context, server transport.Binder, opts *ServeOptions) err
 		defer in.closeWhenStopping()()
 	}
 	lines := jsonrpc.NewLines(o.In, o.Out, o.In, o.MaxLine)
-	conn := duplex.Serve(lines, server, "", &o.Conn, nil)
+	conn := duplex.Serve(lines, server, "", "", &o.Conn, nil)
 	err := conn.Run(ctx)
 	switch {
 	case ctx.Err() != nil:

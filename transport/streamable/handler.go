@@ -78,7 +78,7 @@ func newHandler(server transport.Binder, opts *Options) *handler {
 	e.quota = quota.NewEndpoint(&e.opts.Limits)
 	config := session.Config{
 		Server: server, Quota: e.quota,
-		Limits: e.opts.Limits, KeepAlive: e.opts.KeepAlive, Conn: e.opts.Conn, Logger: e.opts.Logger,
+		TrustedProxies: e.opts.TrustedProxies, Limits: e.opts.Limits, KeepAlive: e.opts.KeepAlive, Conn: e.opts.Conn, Logger: e.opts.Logger,
 	}
 	if server, ok := server.(storeProvider); ok {
 		config.Store = server.Store()

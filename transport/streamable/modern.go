@@ -23,7 +23,8 @@ import (
 // answer answers a call without a session on the goroutine of its request. It is canceled
 // when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
 func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request, declared []byte) {
-	ctx := r.Context()
+	network := httpguard.Network(r, e.opts.TrustedProxies)
+	ctx := transport.WithNetwork(r.Context(), network)
 	if hasRequestMeta(req, declared) {
 		err := e.checkHeaders(r.Header, req, declared)
 		if err == errUnlistedTool {
@@ -38,12 +39,12 @@ func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Ac
 		wire.RefuseCall(w, http.StatusNotAcceptable, req, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "a subscription is a stream: Accept must list text/event-stream"})
 		return
 	}
-	principal := transport.Principal(r.Context())
-	if err := e.quota.Begin(principal, req.Method); err != nil {
+	holder := quota.HolderOf(transport.Principal(r.Context()), network)
+	if err := e.quota.Begin(holder, req.Method); err != nil {
 		httpguard.RefuseBusy(w, err.Error())
 		return
 	}
-	defer e.quota.End(principal, req.Method)
+	defer e.quota.End(holder, req.Method)
 	x := callPeer{endpoint: e, w: w, accepts: accepts}
 	if !isStream { // a subscription must not hold a buffer until it ends
 		memory := e.buffers.Get()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -30,6 +31,10 @@ type Options struct {
 	// always call a loopback address. Default: no other pages.
 	Origins []string
 
+	// TrustedProxies are the addresses of proxies whose header X-Forwarded-For is trusted. A client that is not
+	// authenticated has a share of each limit by its address, see [transport.WithNetwork]; behind a proxy that is not
+	// listed here, all clients have the address of the proxy. Default: none.
+	TrustedProxies []netip.Prefix
 	// Limits bounds what all clients of the endpoint can use.
 	Limits transport.Limits
 	// KeepAlive is the time without events after which a comment is sent. Default

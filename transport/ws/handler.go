@@ -73,22 +73,23 @@ func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.principals.Warn(r)
-	principal := transport.Principal(r.Context())
-	if err := e.sessions.begin(principal); err != nil {
+	principal, network := transport.Principal(r.Context()), httpguard.Network(r, e.opts.TrustedProxies)
+	holder := quota.HolderOf(principal, network)
+	if err := e.sessions.begin(holder); err != nil {
 		httpguard.RefuseBusy(w, err.Error())
 		return
 	}
-	defer e.sessions.end(principal)
+	defer e.sessions.end(holder)
 	conn, err := wsconn.Upgrade(&e.upgrader, w, r)
 	if err != nil {
 		e.failures.Log(slog.LevelDebug, "WebSocket handshake failed", "error", err, "client", r.RemoteAddr)
 		return
 	}
-	e.serve(r, newSocket(conn, e.limits), principal)
+	e.serve(r, newSocket(conn, e.limits), principal, network)
 }
 
-func (e *handler) serve(r *http.Request, socket *socket, principal string) {
-	conn := duplex.Serve(socket, e.server, principal, &e.opts.Conn, e.quota)
+func (e *handler) serve(r *http.Request, socket *socket, principal, network string) {
+	conn := duplex.Serve(socket, e.server, principal, network, &e.opts.Conn, e.quota)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(e.sessions.ctx, func() { cancel(jsonrpc.ErrClosed) })
@@ -124,13 +125,13 @@ func newSessions(q *quota.Quota) *sessions {
 }
 
 // begin adds a session. The error is meant for the client.
-func (s *sessions) begin(principal string) error {
+func (s *sessions) begin(h quota.Holder) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return errEndpointClosed
 	}
-	if err := s.quota.Acquire(principal); err != nil {
+	if err := s.quota.Acquire(h); err != nil {
 		return err
 	}
 	s.running.Add(1)
@@ -138,8 +139,8 @@ func (s *sessions) begin(principal string) error {
 }
 
 // end removes a session.
-func (s *sessions) end(principal string) {
-	s.quota.Release(principal)
+func (s *sessions) end(h quota.Holder) {
+	s.quota.Release(h)
 	s.running.Done()
 }
 

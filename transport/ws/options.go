@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -34,6 +35,10 @@ type Options struct {
 	// "https://app.example.com". Pages from a loopback address may always connect to a
 	// loopback address. Default: no other pages.
 	Origins []string
+	// TrustedProxies are the addresses of proxies whose header X-Forwarded-For is trusted. A client that is not
+	// authenticated has a share of each limit by its address, see [transport.WithNetwork]; behind a proxy that is not
+	// listed here, all clients have the address of the proxy. Default: none.
+	TrustedProxies []netip.Prefix
 	// Limits bounds what all clients of the endpoint can use. A message may take 10 seconds, and
 	// one second more for each 16 KiB that have arrived; then its session ends.
 	Limits transport.Limits

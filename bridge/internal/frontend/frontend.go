@@ -76,13 +76,13 @@ func (f *Frontend) Handler(reject Reject, serve http.HandlerFunc) http.Handler {
 			return
 		}
 		defer f.end()
-		principal := transport.Principal(r.Context())
-		if f.quota.Acquire(principal) != nil {
+		holder := quota.HolderOf(transport.Principal(r.Context()), "")
+		if f.quota.Acquire(holder) != nil {
 			w.Header().Set("Retry-After", "1")
 			reject.Unread(w, r, http.StatusServiceUnavailable, "busy: too many requests are being served")
 			return
 		}
-		defer f.quota.Release(principal)
+		defer f.quota.Release(holder)
 		var body heldBody
 		defer body.release()
 		serve(w, r.WithContext(context.WithValue(r.Context(), heldBodyKey{}, &body)))

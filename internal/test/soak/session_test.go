@@ -291,9 +291,9 @@ func TestLimits(t *testing.T) {
 			var first *raw
 			var firstResp *http.Response
 			for i := range most {
-				principal := ""
-				if i < each {
-					principal = "busy"
+				principal := "busy"
+				if i >= each {
+					principal = fmt.Sprint("another ", i/each)
 				}
 				c, resp := enter(principal)
 				if !admitted(resp) {

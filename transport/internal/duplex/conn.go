@@ -49,16 +49,16 @@ func LogMalformed(logger *slog.Logger) func(error) {
 }
 
 // Serve binds server to a connection over stream. The caller runs the connection.
-// principal is the authenticated client, or "". limits counts the calls; nil means that there are
-// no other connections.
-func Serve(stream jsonrpc.Stream, server transport.Binder, principal string, opts *jsonrpc.Options, limits *quota.Endpoint) *jsonrpc.Conn {
+// principal is the authenticated client, or "", and network is its address, if it has one. limits counts the calls; nil
+// means that there are no other connections.
+func Serve(stream jsonrpc.Stream, server transport.Binder, principal, network string, opts *jsonrpc.Options, limits *quota.Endpoint) *jsonrpc.Conn {
 	if limits != nil {
 		limited := *opts
-		limited.Limiter = limits.Client(principal)
+		limited.Limiter = limits.Client(quota.HolderOf(principal, network))
 		opts = &limited
 	}
 	return jsonrpc.NewConn(stream, func(c *jsonrpc.Conn) jsonrpc.Handler {
-		return server.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go, Principal: principal})
+		return server.Bind(transport.Link{Peer: c, Input: c.Input(), Go: c.Go, Principal: principal, Network: network})
 	}, opts)
 }
 

@@ -96,7 +96,7 @@ func (t *Sessions) refuse(w http.ResponseWriter, err error) {
 func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request) {
 	var reply jsonrpc.Reply
 	var refused error
-	s, err := t.begin(rand.Text(), transport.Principal(r.Context()), min(openingTTL, t.config.Limits.SessionTTL), func(s *session) error {
+	s, err := t.begin(rand.Text(), transport.Principal(r.Context()), t.network(r), min(openingTTL, t.config.Limits.SessionTTL), func(s *session) error {
 		if refused = jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply); refused == nil {
 			s.version, refused = negotiated(reply.Buf)
 		}
@@ -138,6 +138,10 @@ func negotiated(answer []byte) (mcp.Version, error) {
 	return "", errors.New("the answer to initialize has no protocolVersion")
 }
 
+func (t *Sessions) network(r *http.Request) string {
+	return httpguard.Network(r, t.config.TrustedProxies)
+}
+
 // enter returns the session of a request, or answers the request and returns nil. The
 // caller must leave the session.
 func (t *Sessions) enter(w http.ResponseWriter, r *http.Request) *session {
@@ -151,7 +155,7 @@ func (t *Sessions) enter(w http.ResponseWriter, r *http.Request) *session {
 			"expected either one header Mcp-Session-Id, from the answer to initialize, or a request whose params._meta declares its version")
 		return nil
 	}
-	s, err := t.session(r.Context(), ids[0], transport.Principal(r.Context()))
+	s, err := t.session(r, ids[0])
 	if err != nil {
 		t.refuse(w, err)
 		return nil

@@ -135,7 +135,7 @@ func TestSessionIsChangedConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer all.Close()
-		s := newSession(all, "session", "")
+		s := newSession(all, "session", "", "")
 		s.version = mcp.Version20251125
 		if i == 0 {
 			err = s.create(t.Context())

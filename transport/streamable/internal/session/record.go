@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -84,16 +86,17 @@ func (t *Sessions) recordEnd(idle time.Duration) time.Time {
 	return time.Now().Add(idle + idle/4 + time.Minute)
 }
 
-// session returns the session with an id and enters it. It restores a session that is not open in
+// session returns the session with an id, for its client, and enters it. It restores a session that is not open in
 // this replica.
-func (t *Sessions) session(ctx context.Context, id, principal string) (*session, error) {
+func (t *Sessions) session(r *http.Request, id string) (*session, error) {
+	principal := transport.Principal(r.Context())
 	if s := t.find(id, principal); s != nil {
 		return s, nil
 	}
 	_, err, _ := t.restoring.Do(id+"\x00"+principal, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout) // other requests wait for it
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), storeTimeout) // other requests wait for it
 		defer cancel()
-		return nil, t.restore(ctx, id, principal)
+		return nil, t.restore(ctx, id, principal, t.network(r))
 	})
 	if err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ type busyError struct{ error }
 var ErrShuttingDown error = busyError{errors.New("the server is shutting down")}
 
 // restore opens a session of the store in this replica, if it is not open.
-func (t *Sessions) restore(ctx context.Context, id, principal string) error {
+func (t *Sessions) restore(ctx context.Context, id, principal, network string) error {
 	stored, err := t.load(ctx, id)
 	switch {
 	case err != nil:
@@ -121,7 +124,7 @@ func (t *Sessions) restore(ctx context.Context, id, principal string) error {
 	case t.local(id) != nil:
 		return nil
 	}
-	s, err := t.begin(id, principal, t.config.Limits.SessionTTL, func(s *session) error {
+	s, err := t.begin(id, principal, network, t.config.Limits.SessionTTL, func(s *session) error {
 		s.version = stored.Value.Version
 		return s.apply(ctx, stored)
 	})

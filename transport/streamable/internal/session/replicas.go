@@ -224,10 +224,10 @@ func (r *replicas) forward(ctx context.Context, s *session, msg jsonrpc.Message)
 	if !r.sessions.shared {
 		return false, nil
 	}
-	if err := r.forwarding.Acquire(s.principal); err != nil {
+	if err := r.forwarding.Acquire(s.holder()); err != nil {
 		return false, busyError{err}
 	}
-	defer r.forwarding.Release(s.principal)
+	defer r.forwarding.Release(s.holder())
 	if asker == "" {
 		return false, r.publish(ctx, notice{Session: s.id}, msg)
 	}

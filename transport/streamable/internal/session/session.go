@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -25,6 +26,7 @@ type session struct {
 	sessions    *Sessions
 	id          string
 	principal   string
+	network     string
 	version     mcp.Version
 	handler     jsonrpc.Handler
 	stateful    transport.SessionHandler // the handler, or nil if it has no state
@@ -47,17 +49,17 @@ type session struct {
 	ended bool
 }
 
-func newSession(t *Sessions, id, principal string) *session {
-	s := &session{sessions: t, id: id, principal: principal}
+func newSession(t *Sessions, id, principal, network string) *session {
+	s := &session{sessions: t, id: id, principal: principal, network: network}
 	s.unsolicited = &stream{session: s}
 	conn := t.config.Conn
-	conn.Limiter = t.config.Quota.Client(principal)
+	conn.Limiter = t.config.Quota.Client(s.holder())
 	if t.shared {
 		conn.FirstID = firstQuestion(t.replicas.id)
 	}
 	s.conn = jsonrpc.NewConn(nil, func(c *jsonrpc.Conn) jsonrpc.Handler {
 		s.unsolicited.Peer = c.PeerVia(s.unsolicited.Write)
-		s.handler = t.config.Server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal, State: s})
+		s.handler = t.config.Server.Bind(transport.Link{Peer: s.unsolicited, Input: c.Input(), Go: c.Go, Principal: principal, Network: network, State: s})
 		s.stateful, _ = s.handler.(transport.SessionHandler)
 		return s.handler
 	}, &conn)
@@ -239,6 +241,8 @@ func (s *session) save(ctx context.Context, change func(json.RawMessage) (json.R
 	}
 	return nil
 }
+
+func (s *session) holder() quota.Holder { return quota.HolderOf(s.principal, s.network) }
 
 // close cancels the calls of the session and waits for them up to Options.Conn.Grace.
 func (s *session) close() { s.conn.Close() }

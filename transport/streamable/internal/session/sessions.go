@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -36,15 +37,16 @@ const (
 	maxEntryBuffer = 64 << 10
 )
 
-// Config configures [New]. All fields except Store must be set.
+// Config configures [New]. All fields except Store and TrustedProxies must be set.
 type Config struct {
-	Server    transport.Binder // makes the handler of each session
-	Store     store.Store      // of the sessions of all replicas; nil means a store of its own
-	Quota     *quota.Endpoint
-	Limits    transport.Limits
-	KeepAlive time.Duration // without events, after which a comment is sent
-	Conn      jsonrpc.Options
-	Logger    *slog.Logger
+	Server         transport.Binder // makes the handler of each session
+	Store          store.Store      // of the sessions of all replicas; nil means a store of its own
+	Quota          *quota.Endpoint
+	Limits         transport.Limits
+	TrustedProxies []netip.Prefix
+	KeepAlive      time.Duration // without events, after which a comment is sent
+	Conn           jsonrpc.Options
+	Logger         *slog.Logger
 }
 
 // Sessions are the sessions of an endpoint that are open in this replica. A session of another principal is
@@ -110,20 +112,21 @@ func (t *Sessions) Close() error {
 var errNoSession = errors.New("the session does not exist")
 
 // begin opens a session in this replica. prepare gives it a version, and a new record or the record of another replica.
-func (t *Sessions) begin(id, principal string, idle time.Duration, prepare func(*session) error) (*session, error) {
+func (t *Sessions) begin(id, principal, network string, idle time.Duration, prepare func(*session) error) (*session, error) {
 	if err := t.replicas.start(); err != nil {
 		return nil, err
 	}
-	if err := t.config.Quota.Sessions.Acquire(principal); err != nil {
+	holder := quota.HolderOf(principal, network)
+	if err := t.config.Quota.Sessions.Acquire(holder); err != nil {
 		return nil, busyError{err}
 	}
-	s := newSession(t, id, principal)
+	s := newSession(t, id, principal, network)
 	err := prepare(s)
 	if err == nil && !t.add(s, idle) {
 		err = ErrShuttingDown
 	}
 	if err != nil {
-		t.config.Quota.Sessions.Release(principal)
+		t.config.Quota.Sessions.Release(holder)
 		s.close()
 		return nil, err
 	}
@@ -305,7 +308,7 @@ func (t *Sessions) remove(s *session) {
 func (t *Sessions) finish(ctx context.Context, s *session, forget bool) {
 	defer t.working.Done()
 	s.close()
-	t.config.Quota.Sessions.Release(s.principal)
+	t.config.Quota.Sessions.Release(s.holder())
 	if !forget {
 		return
 	}
