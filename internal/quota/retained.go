@@ -1,0 +1,120 @@
+package quota
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/dovetail-go/dovetail/jsonrpc"
+)
+
+// shares is how many clients can hold their whole share of a [Retained] at the same time.
+const shares = 8
+
+// Retained limits the bytes that the clients of a server leave behind: what is kept after a request has been
+// answered. All clients together hold at most its maximum. While more than half of that is held, one client
+// may not hold more than an eighth. Below, it may: behind a proxy, all clients may look like one. So one client that
+// takes all that it gets leaves half of the bytes to others. Its methods may be called concurrently. A nil *Retained has no limit.
+type Retained struct {
+	max   int64
+	whole *Retained // nil if it is no part
+
+	mu       sync.Mutex
+	held     int64
+	byHolder map[Holder]int64
+}
+
+// NewRetained returns an empty Retained. It returns nil, which has no limit, if most is negative.
+func NewRetained(most int64) *Retained {
+	if most < 0 {
+		return nil
+	}
+	return &Retained{max: most, byHolder: make(map[Holder]int64)}
+}
+
+// Part returns an empty Retained with a maximum of its own. What it holds is also held by r.
+func (r *Retained) Part(most int64) *Retained {
+	if r == nil {
+		return nil
+	}
+	part := NewRetained(most)
+	part.whole = r
+	return part
+}
+
+// Take counts bytes that a client leaves behind. The error is a *[jsonrpc.Error] with [jsonrpc.Busy]: there is no
+// room for them. The caller passes the same number to [Retained.Return] later.
+func (r *Retained) Take(h Holder, bytes int64) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch held := r.held + bytes; {
+	case held > r.max:
+		return full(fmt.Sprintf("its clients may leave %d bytes in its memory, and %d are left", r.max, r.max-r.held))
+	case held > r.max/2 && h.hasShare() && r.byHolder[h]+bytes > r.max/shares:
+		return full(fmt.Sprintf("this client has left %d bytes in its memory, and may leave %d at this time", r.byHolder[h], r.max/shares))
+	}
+	if err := r.whole.Take(h, bytes); err != nil {
+		return err
+	}
+	r.add(h, bytes)
+	return nil
+}
+
+// Add counts bytes that are kept already, such as those that another replica has stored. It has no limit.
+func (r *Retained) Add(h Holder, bytes int64) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.whole.Add(h, bytes)
+	r.add(h, bytes)
+}
+
+// add counts bytes. r.mu is held.
+func (r *Retained) add(h Holder, bytes int64) {
+	r.held += bytes
+	if h.hasShare() {
+		r.byHolder[h] += bytes
+	}
+}
+
+// retryAfter is when a refused client may try again, in seconds. Over HTTP, it is in the header Retry-After too.
+const retryAfter = 5
+
+func full(reason string) error {
+	return &jsonrpc.Error{
+		Code:    jsonrpc.Busy,
+		Message: fmt.Sprintf("the server has no room for what the request leaves behind: %s; try again in %d seconds", reason, retryAfter),
+		Data:    fmt.Appendf(nil, `{"retryAfterMs":%d}`, retryAfter*1000),
+	}
+}
+
+// Return gives back bytes that were taken.
+func (r *Retained) Return(h Holder, bytes int64) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.whole.Return(h, bytes)
+	r.held -= bytes
+	if !h.hasShare() {
+		return
+	}
+	if r.byHolder[h] -= bytes; r.byHolder[h] <= 0 {
+		delete(r.byHolder, h)
+	}
+}
+
+// Held returns how many bytes are held.
+func (r *Retained) Held() int64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held
+}
