@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,8 +91,9 @@ type Options struct {
 	// order at shutdown. See [Provide].
 	Dependencies []Dependency
 	// MaxTasks is how many calls run as tasks at the same time, at this replica. More tasks wait. One
-	// principal may have half as many tasks that have not ended, and at least 1. More are refused with
-	// [jsonrpc.Busy], so that one principal does not block the others. A task that its client has lost
+	// client may have half as many tasks that have not ended, and at least 1. More are refused with
+	// [jsonrpc.Busy], so that one client does not block the others. A client is a principal, or without
+	// one a network; see [mcp.Caller]. A task that its client has lost
 	// ends at its TTL at the latest, and counts until then. Default 1000.
 	MaxTasks int
 	// ValidationMemory is how many bytes the validation of large arguments and results may use at a
@@ -99,11 +101,23 @@ type Options struct {
 	// Arguments that need less than 64 KiB are not counted. Default: 48 MiB.
 	// Negative: no limit, which lets a caller use about 100 times the memory of its message.
 	ValidationMemory int64
+	// RetainedBytes is how many bytes clients may leave behind in this process: handshakes of sessions,
+	// watched resources, open subscriptions and streams of events, webhooks, and tasks. Tasks may use
+	// half of them. With a Store, tasks do not count for the process: half of the bytes are a limit of
+	// their own, for the tasks that this replica has created since its start. A request for which there is no room is refused with
+	// [jsonrpc.Busy]. While more than half of the bytes are used, one client has at most an eighth, so
+	// that there is room for others: an authenticated principal, or without one a network, see
+	// [mcp.Caller]. The process needs up to three times as much memory. 0 means 64 MiB. Negative: no
+	// limit, which is not safe where strangers can connect.
+	RetainedBytes int64
 	// Logger receives messages for the operator: panics, errors that clients do not see, refusals
 	// of guards, collisions of names, and questions that were not asked because a function did not
 	// return their errors; see [Elicit]. Default: slog.Default().
 	Logger *slog.Logger
 }
+
+// defaultRetained is the default of [Options].RetainedBytes.
+const defaultRetained = 64 << 20
 
 // A Server offers tools, resources, prompts and completions to any number of clients. Create one
 // with [New]. All methods may be called concurrently.
@@ -131,8 +145,9 @@ type Server struct {
 	webhooks     webhooks
 	eventStreams *quota.Quota
 
-	forms  sync.Map // reflect.Type to *form
-	memory *schema.Memory
+	forms    sync.Map // reflect.Type to *form
+	memory   *schema.Memory
+	retained *quota.Retained // by clients
 	// closed by Shutdown
 	stopping chan struct{}
 	stopOnce sync.Once
@@ -165,6 +180,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 		s.options.MaxTasks = defaultMaxTasks
 	}
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
+	s.retained = quota.NewRetained(s.retainedBytes())
 	s.store.shared = s.options.Store
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)
@@ -178,9 +194,11 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	}
 	s.tasks.polls = quota.New("subscriptions to tasks", maxTaskPolls, maxTaskPollsPerPrincipal)
 	s.features, s.methods = features, newMethods(features)
-	s.era = era.NewServer(core{s}, s.stateKey)
+	s.era = era.NewServer(core{s}, s.stateKey, s.retained)
 	return s
 }
+
+func (s *Server) retainedBytes() int64 { return cmp.Or(s.options.RetainedBytes, defaultRetained) }
 
 // Info returns the name and version that clients get. The caller must not change its icons.
 func (s *Server) Info() mcp.Implementation { return s.info }

@@ -375,7 +375,7 @@ func TestSubscribeAtEndOfSession(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				input, cancel := context.WithCancel(t.Context())
 				core := &watchedCore{began: func() {}}
-				h := era.NewServer(core, nil).Bind(transport.Link{Input: input, Go: func(fn func(context.Context)) { go fn(input) }})
+				h := era.NewServer(core, nil, nil).Bind(transport.Link{Input: input, Go: func(fn func(context.Context)) { go fn(input) }})
 				end := func() {
 					cancel()
 					h.(jsonrpc.SessionHandler).HandleClose()

@@ -36,13 +36,18 @@ func (b *binding) stream(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 			Data: fmt.Appendf(nil, `{"limit":"subscriptions","max":%d}`, MaxStreams),
 		}
 	}
+	release, err := b.retain(req, caller, 0)
+	if err != nil {
+		return err
+	}
+	defer release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.link.Input, func() { cancel(errInputEnded) })()
 	c := &call{ctx: ctx, from: from}
 	c.Call = mcp.NewCall(req, caller, eventResponder{c, json.RawMessage(req.ID.String())})
 	defer c.close()
-	_, err := b.server.core.ServeProtocol(ctx, &c.Call)
+	_, err = b.server.core.ServeProtocol(ctx, &c.Call)
 	if question, asks := mcp.AsInputRequired(err); asks {
 		return fmt.Errorf("%w: %v", mayNotAsk(req.Method), question)
 	}

@@ -24,6 +24,9 @@ type legacySession struct {
 	declared  *mcp.ServerCapabilities // by the answer to the handshake
 	stopLists func()                  // stops the watch of lists
 	watched   map[string]*watch       // by URI
+	held      int64                   // size in bytes of what is counted for the session
+	handshake int64                   // the part of held for the handshake
+	closed    bool                    // nothing is counted any more
 	adopted   time.Time               // when a watch of another process was started here
 	ended     func(error)             // of Core.SessionOpened; may be nil
 }
@@ -105,7 +108,7 @@ func (b *binding) endSession(ctx context.Context, from jsonrpc.Peer) {
 		conn.CancelOthers(ctx, errNewSession)
 	}
 	b.legacy.end()
-	stop := b.legacy.forgetWatches()
+	stop := b.forgetWatches()
 	b.link.Go(func(context.Context) { stop() })
 }
 
@@ -127,6 +130,9 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	caller := &mcp.Caller{
 		Version: version, Info: &info, Capabilities: params.Capabilities,
 		LogLevel: mcp.LevelInfo, Principal: b.link.Principal, Network: b.link.Network,
+	}
+	if err := b.takeHandshake(req.Params); err != nil {
+		return err
 	}
 	if b.legacy.caller.Swap(caller) != nil {
 		b.endSession(ctx, from)
@@ -158,7 +164,7 @@ func (b *binding) open(req *jsonrpc.Request, caller *mcp.Caller, declared *mcp.S
 	b.legacy.declared, b.legacy.stopLists = declared, stop
 	b.legacy.mu.Unlock()
 	if b.link.Input.Err() != nil { // the link may have ended before stopLists was set
-		b.legacy.unwatchAll()
+		b.unwatchAll()
 	}
 	b.begin(caller)
 	return nil
@@ -191,9 +197,10 @@ func (l *legacySession) end() {
 
 // HandleClose ends the session and stops what it watches.
 func (b *binding) HandleClose() {
+	b.close()
 	b.legacy.end()
 	if b.legacy.caller.Load() != nil {
-		b.link.Go(func(context.Context) { b.legacy.unwatchAll() })
+		b.link.Go(func(context.Context) { b.unwatchAll() })
 	}
 }
 
@@ -251,7 +258,7 @@ func (b *binding) subscribe(ctx context.Context, req *jsonrpc.Request, caller *m
 	if err != nil {
 		return err
 	}
-	w, err := b.legacy.reserve(ctx, uri)
+	w, err := b.reserve(ctx, uri)
 	if err != nil {
 		return err
 	}
@@ -316,7 +323,8 @@ func canSubscribe(has *mcp.ServerCapabilities) bool {
 
 // reserve adds a watch that has not started. It returns nil if the resource is watched
 // already. It waits for another request for the same resource, in case that one fails.
-func (l *legacySession) reserve(ctx context.Context, uri string) (*watch, error) {
+func (b *binding) reserve(ctx context.Context, uri string) (*watch, error) {
+	l := &b.legacy
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := l.watched[uri]; w != nil && !w.failed; w = l.watched[uri] {
@@ -336,10 +344,19 @@ func (l *legacySession) reserve(ctx context.Context, uri string) (*watch, error)
 	if len(l.watched) >= MaxSubscribed {
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources can be watched", MaxSubscribed)}
 	}
+	if err := b.take(b.watchSize(uri)); err != nil {
+		return nil, err
+	}
 	return l.addWatch(uri), nil
 }
 
-// addWatch adds a watch that has not started. l.mu is held.
+// removeWatch removes a watch, which the caller stops. l.mu is held.
+func (b *binding) removeWatch(uri string) {
+	delete(b.legacy.watched, uri)
+	b.giveBack(b.watchSize(uri))
+}
+
+// addWatch adds a watch that has not started, and that is counted. l.mu is held.
 func (l *legacySession) addWatch(uri string) *watch {
 	if l.watched == nil {
 		l.watched = make(map[string]*watch)
@@ -359,7 +376,7 @@ func (b *binding) started(uri string, w *watch, stop func()) {
 	if keep {
 		w.stop, w.failed = stop, stop == nil
 	} else if has {
-		delete(l.watched, uri)
+		b.removeWatch(uri)
 	}
 	close(w.started)
 	l.mu.Unlock()
@@ -375,7 +392,7 @@ func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error 
 	}
 	b.legacy.mu.Lock()
 	if w := b.legacy.watched[uri]; w != nil && w.stop == nil { // the request that starts it then stops it
-		delete(b.legacy.watched, uri)
+		b.removeWatch(uri)
 	}
 	b.legacy.mu.Unlock()
 	if err := b.update(func(st *sessionState) { st.unsubscribe(uri) }); err != nil {
@@ -384,13 +401,17 @@ func (b *binding) unsubscribe(req *jsonrpc.Request, reply *jsonrpc.Reply) error 
 	return reply.Write(emptyResult)
 }
 
-func (l *legacySession) unwatchAll() { l.forgetWatches()() }
+func (b *binding) unwatchAll() { b.forgetWatches()() }
 
 // forgetWatches removes all watches and returns a function that stops them.
-func (l *legacySession) forgetWatches() (stop func()) {
+func (b *binding) forgetWatches() (stop func()) {
+	l := &b.legacy
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stopLists, watched := l.stopLists, l.watched
+	for uri := range watched {
+		b.giveBack(b.watchSize(uri))
+	}
 	l.stopLists, l.watched = nil, nil
 	return func() {
 		if stopLists != nil {

@@ -73,8 +73,19 @@ func (l *legacySession) state() *sessionState {
 }
 
 // apply changes an open session to a state. It returns the watches that the caller must start, and functions that
-// the caller must call to stop others. It leaves a watch that is being started to the request that starts it. l.mu is held.
-func (l *legacySession) apply(st *sessionState) (start map[string]*watch, stop []func()) {
+// the caller must call to stop others. It leaves a watch that is being started to the request that starts it. The error
+// says that there is no room for more watches. l.mu is held.
+func (b *binding) apply(st *sessionState) (start map[string]*watch, stop []func(), err error) {
+	l := &b.legacy
+	var size int64
+	for _, uri := range st.Resources {
+		if l.watched[uri] == nil {
+			size += b.watchSize(uri)
+		}
+	}
+	if err := b.take(size); err != nil {
+		return nil, nil, err
+	}
 	if caller := *l.caller.Load(); caller.LogLevel != st.Level {
 		caller.LogLevel = st.Level
 		l.caller.Store(&caller)
@@ -95,13 +106,13 @@ func (l *legacySession) apply(st *sessionState) (start map[string]*watch, stop [
 	}
 	for uri, w := range l.watched {
 		if !w.wanted && (w.stop != nil || w.failed) {
-			delete(l.watched, uri)
+			b.removeWatch(uri)
 			if w.stop != nil {
 				stop = append(stop, w.stop)
 			}
 		}
 	}
-	return start, stop
+	return start, stop, nil
 }
 
 // update changes the state of the session, in the store if it has one. change is called with b.legacy.mu held.
@@ -122,12 +133,12 @@ func (b *binding) update(change func(*sessionState)) error {
 	l.mu.Lock()
 	st := l.state()
 	change(st)
-	_, stop := l.apply(st)
+	_, stop, err := b.apply(st)
 	l.mu.Unlock()
 	for _, stop := range stop {
 		stop()
 	}
-	return nil
+	return err
 }
 
 var _ transport.SessionHandler = (*binding)(nil)
@@ -153,13 +164,16 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 		return err
 	}
 	if b.legacy.caller.Load() == nil {
-		if err := b.restore(st); err != nil {
+		if err := b.restore(st, raw); err != nil {
 			return err
 		}
 	}
 	b.legacy.mu.Lock()
-	start, stop := b.legacy.apply(st)
+	start, stop, err := b.apply(st)
 	b.legacy.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	for _, stop := range stop {
 		stop()
 	}
@@ -169,19 +183,26 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 	if ctx.Err() != nil { // operations that failed for that reason are tried again
 		b.legacy.mu.Lock()
 		defer b.legacy.mu.Unlock()
-		maps.DeleteFunc(b.legacy.watched, func(_ string, w *watch) bool { return w.failed })
+		for uri, w := range b.legacy.watched {
+			if w.failed {
+				b.removeWatch(uri)
+			}
+		}
 	}
 	return context.Cause(ctx)
 }
 
-// restore opens the session of a handshake that another process has answered.
-func (b *binding) restore(st *sessionState) error {
+// restore opens the session of a handshake that another process has answered. raw is its state.
+func (b *binding) restore(st *sessionState, raw json.RawMessage) error {
 	if _, err := b.server.core.Describe(); err != nil {
 		return err
 	}
 	caller := &mcp.Caller{
 		Version: st.Handshake.ProtocolVersion, Info: &st.Handshake.ClientInfo, Capabilities: st.Handshake.Capabilities,
 		LogLevel: st.Level, Principal: b.link.Principal, Network: b.link.Network,
+	}
+	if err := b.takeHandshake(raw); err != nil {
+		return err
 	}
 	b.legacy.caller.Store(caller)
 	return b.open(&jsonrpc.Request{Method: mcp.MethodInitialize}, caller, st.Declared)

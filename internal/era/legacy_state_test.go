@@ -89,7 +89,7 @@ func newStoredSession(t *testing.T, store *stateStore, missing ...string) *store
 	if store != nil {
 		link.State = s
 	}
-	s.handler = era.NewServer(s.core, nil).Bind(link).(transport.SessionHandler)
+	s.handler = era.NewServer(s.core, nil, nil).Bind(link).(transport.SessionHandler)
 	return s
 }
 

@@ -343,30 +343,21 @@ type serverSubscription struct {
 	stop    func()
 }
 
-func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) (*serverSubscription, error) {
-	open := b.listens.Add(1)
-	if len(req.Params) > MaxListenParams {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the params of %s may have at most %d bytes, not %d", req.Method, MaxListenParams, len(req.Params))}
-	}
-	var want mcp.SubscriptionFilter
-	if err := decodeObject(req.Member("notifications"), &want); err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "notifications must be an object that says what to listen to: " + err.Error()}
-	}
-	if err := checkTasks(caller, &want); err != nil {
-		return nil, err
-	}
-	if n := len(want.ResourceSubscriptions) + len(want.TaskIDs); n > MaxSubscribed {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources and tasks can be watched, not %d", MaxSubscribed, n)}
-	}
-	if open > MaxListens && !b.link.Shared {
-		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("at most %d subscriptions can be open on one connection", MaxListens)}
-	}
-	description, err := b.server.core.Describe()
+func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) (s *serverSubscription, err error) {
+	filter, err := b.listenFilter(req, caller, b.listens.Add(1))
 	if err != nil {
 		return nil, err
 	}
-	filter := accepted(want, &description.Capabilities)
-	s := &serverSubscription{tag: subscriptionTag(req.ID), changes: newChangeQueue()}
+	release, err := b.retain(req, caller, len(filter.ResourceSubscriptions)+len(filter.TaskIDs))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	s = &serverSubscription{tag: subscriptionTag(req.ID), changes: newChangeQueue()}
 	s.notify = func(change mcp.Change) error {
 		if change.TaskID != "" {
 			return b.server.notifyTask(ctx, from, caller, change.TaskID, s.tag)
@@ -374,14 +365,43 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 		return notifyChange(ctx, from, change, s.tag)
 	}
 	call := mcp.NewCall(req, caller, nil)
-	if filter, s.stop, err = b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) }); err != nil {
+	filter, stop, err := b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) })
+	if err != nil {
 		return nil, ErrorFor(caller.Version, err)
 	}
-	if err := from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsListenParams{Notifications: filter, Meta: s.tag}); err != nil {
-		s.stop()
+	if err = from.Notify(ctx, mcp.NotificationAcknowledged, &mcp.SubscriptionsListenParams{Notifications: filter, Meta: s.tag}); err != nil {
+		stop()
 		return nil, err
 	}
+	s.stop = func() {
+		stop()
+		release()
+	}
 	return s, nil
+}
+
+// listenFilter returns what a subscription reports. open is the number of open subscriptions of the link, with this one.
+func (b *binding) listenFilter(req *jsonrpc.Request, caller *mcp.Caller, open int32) (want mcp.SubscriptionFilter, err error) {
+	if len(req.Params) > MaxListenParams {
+		return want, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the params of %s may have at most %d bytes, not %d", req.Method, MaxListenParams, len(req.Params))}
+	}
+	if err := decodeObject(req.Member("notifications"), &want); err != nil {
+		return want, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "notifications must be an object that says what to listen to: " + err.Error()}
+	}
+	if err := checkTasks(caller, &want); err != nil {
+		return want, err
+	}
+	if n := len(want.ResourceSubscriptions) + len(want.TaskIDs); n > MaxSubscribed {
+		return want, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("at most %d resources and tasks can be watched, not %d", MaxSubscribed, n)}
+	}
+	if open > MaxListens && !b.link.Shared {
+		return want, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("at most %d subscriptions can be open on one connection", MaxListens)}
+	}
+	description, err := b.server.core.Describe()
+	if err != nil {
+		return want, err
+	}
+	return accepted(want, &description.Capabilities), nil
 }
 
 func (b *binding) endListen(s *serverSubscription, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -89,6 +90,7 @@ const (
 type Server struct {
 	core       Core
 	key        StateKey
+	retained   *quota.Retained
 	callers    callers
 	serverInfo serverInfoCache
 	lists      listCache
@@ -103,9 +105,9 @@ type StateKey interface {
 	Open(ctx context.Context, token string, binding []byte, now time.Time) ([]byte, error)
 }
 
-// NewServer returns a server.
-func NewServer(core Core, key StateKey) *Server {
-	return &Server{core: core, key: key}
+// NewServer returns a server. retained counts what sessions and subscriptions leave behind.
+func NewServer(core Core, key StateKey, retained *quota.Retained) *Server {
+	return &Server{core: core, key: key, retained: retained}
 }
 
 // Bind returns the handler of one link.

@@ -107,7 +107,12 @@ func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wi
 	})
 	switch {
 	case refused != nil:
-		wire.RefuseCall(w, http.StatusOK, req, wire.Error(refused))
+		status, refusal := http.StatusOK, wire.Error(refused)
+		if refusal.Code == jsonrpc.Busy {
+			httpguard.SetRetryAfter(w)
+			status = http.StatusServiceUnavailable
+		}
+		wire.RefuseCall(w, status, req, refusal)
 		return
 	case err != nil:
 		t.refuse(w, err)
