@@ -171,14 +171,16 @@ func TestTTLOfLegacyTasks(t *testing.T) {
 // function has run when the task is created: the limit of tasks does not apply, and an error says so.
 func TestExecutedCallOfLegacyTask(t *testing.T) {
 	for name, test := range map[string]struct {
-		size    int // of the result, in bytes
+		room    int64 // 0 means the default
+		size    int   // of the result, in bytes
 		failure string
 	}{
-		"too many tasks":   {10, ""},
-		"too large result": {17 << 20, "the call was executed, but its result is lost: no task could be created for it: the state of the task has"},
+		"too many tasks":   {0, 10, ""},
+		"no room":          {256 << 10, 200 << 10, "the call was executed, but its result is lost: no task could be created for it: the server cannot keep its result with 204"},
+		"too large result": {0, 17 << 20, "the call was executed, but its result is lost: no task could be created for it: the state of the task has"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, &server.Options{MaxTasks: 1}, func(t *testing.T, c *taskClient) {
+			inBubble(t, &server.Options{MaxTasks: 1, RetainedBytes: test.room}, func(t *testing.T, c *taskClient) {
 				runs := 0
 				if err := c.server.Replace(&server.Entry{
 					Target: mcp.Target{Kind: mcp.KindTool, Name: "pay", Definition: mcp.NewDefinition(json.RawMessage(`{"name":"pay","inputSchema":{"type":"object"}}`))},

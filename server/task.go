@@ -108,9 +108,20 @@ func (s *Server) taskEngine() (*task.Engine, error) {
 		return nil, errStopping
 	}
 	s.tasks.engine = task.New(task.Config{
-		Store: s.store.get(), Key: s.dataKey, Run: s.runTask, Max: s.options.MaxTasks, Logger: s.options.Logger,
+		Store: s.store.get(), Key: s.dataKey, Run: s.runTask, Retained: s.taskRoom(), Max: s.options.MaxTasks, Logger: s.options.Logger,
 	})
 	return s.tasks.engine, nil
+}
+
+// taskRoom returns the limit of what tasks keep: half of what clients may leave behind, so that they leave room for
+// sessions, also in a store that both use. What is in Options.Store does not count for the memory of this process.
+func (s *Server) taskRoom() *quota.Retained {
+	all := s.retainedBytes()
+	half := min(all, all/2) // stays negative
+	if s.options.Store != nil {
+		return quota.NewRetained(half)
+	}
+	return s.retained.Part(half)
 }
 
 // startTasks begins to run tasks that other replicas, or an earlier process, have created.
@@ -195,9 +206,15 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if err != nil {
 		return nil, err
 	}
+	executed := era.StoredResult(call) != nil
 	created, err := engine.Create(ctx, task.Spec{
-		Principal: call.Caller.Principal, TaskRequest: request, Call: stored, State: state, Executed: era.StoredResult(call) != nil,
+		Principal: call.Caller.Principal, Network: call.Caller.Network, TaskRequest: request, Call: stored, State: state, Executed: executed,
 	})
+	busy, isBusy := errors.AsType[*jsonrpc.Error](err)
+	if executed && (isBusy && busy.Code == jsonrpc.Busy || errors.Is(err, task.ErrNotCreated)) {
+		c.options.Logger.Error("the result of a call cannot be stored as a task", "error", err)
+		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the server cannot keep its result with %d bytes", len(state))}
+	}
 	return created, c.taskError(ctx, call, err)
 }
 

@@ -208,7 +208,7 @@ func (l *ledger) fail(c call, err error) {
 	record := l.calls[c.id]
 	l.checkLost(!l.isExcused(c), "call %s fails, and its replica was neither killed nor stopped: %v", c.id, err)
 	_, fromTool := errors.AsType[*client.ToolError](err)
-	mayBe := saysOneOf(err, "may have been executed", "may have been called")
+	mayBe := saysOneOf(err, "may have been executed", "may have been called", "was executed")
 	not := saysOneOf(err, "not executed", "was not called", "try again later")
 	l.checkLost(mayBe == not && (!fromTool || c.needsApproval), "call %s fails without a clear outcome: %v", c.id, err)
 	l.checkLost(not && len(record.executions) > 0, "call %s was executed: %v", c.id, err)

@@ -195,7 +195,7 @@ func (w *worked) serve(ctx context.Context, shared store.Store, secret string) {
 		t.Fatal(err)
 	}
 	s := server.New(mcp.Implementation{Name: "work", Version: "1.0.0"}, &server.Options{
-		Store: shared, Webhooks: hooks, Logger: quiet,
+		Store: shared, Webhooks: hooks, Logger: quiet, RetainedBytes: 1 << 30,
 		Guards: []mcp.Guard{approval.Guard(compiled, approver, &approval.Options{Store: shared, Logger: quiet})},
 	})
 	w.topic = server.AddEvent(s, server.Event{Name: "moved"}, func(_ *mcp.Caller, in parcelFilter, p parcel) (parcel, bool) {

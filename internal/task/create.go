@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -18,19 +16,20 @@ import (
 // A Spec describes a task to create.
 type Spec struct {
 	Principal       string
-	mcp.TaskRequest // its TTL is from 1 ns to MaxTTL
+	Network         string // of a caller without Principal
+	mcp.TaskRequest        // its TTL is from 1 ns to MaxTTL
 	// Call and State are JSON for [Config.Run].
 	Call, State json.RawMessage
-	// Executed says that the call has a result already, in its State. Such a task is not counted among the tasks of its
-	// principal, so that the result is not lost.
+	// Executed says that the call has a result already, in its State. Such a task is not counted among the tasks that have
+	// not ended, so that the result is not lost.
 	Executed bool
 }
 
 // Create stores a task and adds its first job. When it returns, the task can be found at every replica. A
 // task is like any other if its client does not get the id, since the client has left: it ends at its time
-// to live at the latest, and counts among the tasks of its principal until then.
-// The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the principal has too many
-// tasks, [ErrNotCreated], or [ErrMayBeCreated].
+// to live at the latest, and counts among the tasks of its client until then.
+// The error is a [*SizeError], a [*jsonrpc.Error] with [jsonrpc.Busy] if the client has too many
+// tasks or there is no room for another one, [ErrNotCreated], or [ErrMayBeCreated].
 func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	e.Start()
 	if spec.TTL <= 0 || spec.TTL > MaxTTL {
@@ -38,26 +37,24 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 	}
 	now := time.Now()
 	rec := &record{
-		Principal: spec.Principal, Status: mcp.TaskWorking, Created: now, Updated: now,
+		Principal: spec.Principal, Network: spec.Network, Status: mcp.TaskWorking, Created: now, Updated: now,
 		TTL: spec.TTL, Round: 1,
 	}
 	id := rand.Text()
-	if !spec.Executed {
-		if err := e.admit(spec.Principal, id, rec.until()); err != nil {
-			return nil, err
-		}
+	if err := e.kept.create(id, rec, len(spec.Call), len(spec.State), !spec.Executed); err != nil {
+		return nil, err
 	}
 	if err := e.store(ctx, id, rec, &spec); err != nil {
-		e.ended(spec.Principal, id)
+		e.kept.forget(id)
 		return nil, err
 	}
 	return e.describe(id, rec), nil
 }
 
 func (e *Engine) store(ctx context.Context, id string, rec *record, spec *Spec) (err error) {
-	rec.Call, err = e.write(ctx, id, "call", spec.Call, rec.until())
+	rec.Call, err = e.records.write(ctx, id, "call", spec.Call, rec.until())
 	if err == nil {
-		rec.State, err = e.write(ctx, id, "state", spec.State, rec.until())
+		rec.State, err = e.records.write(ctx, id, "state", spec.State, rec.until())
 	}
 	var stored *state.Record[record]
 	if err == nil {
@@ -78,6 +75,7 @@ func (e *Engine) store(ctx context.Context, id string, rec *record, spec *Spec) 
 			return fmt.Errorf("%w: %w", ErrMayBeCreated, errors.Join(err, failed))
 		}
 	}
+	e.dropExcept(ctx, id, rec.parts(), nil)
 	if _, tooLarge := errors.AsType[*SizeError](err); tooLarge {
 		return err
 	}
@@ -101,36 +99,5 @@ func (e *Engine) push(ctx context.Context, id string, round int) error {
 	return nil
 }
 
-// admit counts a task that has not ended.
-func (e *Engine) admit(principal, id string, until time.Time) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	tasks := e.open[principal]
-	if tasks == nil {
-		tasks = make(map[string]time.Time)
-		e.open[principal] = tasks
-	}
-	limit := e.share()
-	if len(tasks) >= limit {
-		now := time.Now()
-		maps.DeleteFunc(tasks, func(_ string, until time.Time) bool { return !now.Before(until) })
-	}
-	if len(tasks) >= limit {
-		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: fmt.Sprintf("the caller has %d tasks that have not ended; cancel some, or try again later", len(tasks))}
-	}
-	tasks[id] = until
-	return nil
-}
-
-// share is how many of the workers the tasks of one principal may use.
+// share is how many of the workers the tasks of one client may use.
 func (e *Engine) share() int { return max(1, e.config.Max/2) }
-
-// ended stops to count a task.
-func (e *Engine) ended(principal, id string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.open[principal], id)
-	if len(e.open[principal]) == 0 {
-		delete(e.open, principal)
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -45,15 +46,17 @@ var ErrNotCreated = errors.New("task: the task cannot be stored")
 // wraps the error of the store.
 var ErrMayBeCreated = errors.New("task: it is not known whether the task is stored")
 
-// Config configures an [Engine]. All fields are required.
+// Config configures an [Engine]. All fields but Retained are required.
 type Config struct {
 	Store store.Store
 	// Key seals records. A sealed record must open for as long as a task is kept.
 	Key *state.Key
 	// Run runs a call. It returns when ctx ends.
 	Run func(ctx context.Context, run *Run) Outcome
-	// Max is how many tasks run at the same time. This replica accepts at most half as many of one principal
-	// that have not ended, and runs at most half as many of one principal, and at least 1, so that others
+	// Retained limits what tasks keep until they expire. nil means no limit.
+	Retained *quota.Retained
+	// Max is how many tasks run at the same time. This replica accepts at most half as many of one client
+	// that have not ended, and runs at most half as many of one client, and at least 1, so that others
 	// find free workers.
 	Max    int
 	Logger *slog.Logger
@@ -65,6 +68,7 @@ type Engine struct {
 	config  Config
 	replica string // identifies this engine
 	worker  state.Worker
+	kept    *kept
 
 	pulling    context.Context // ends when no more jobs are taken
 	stopPull   context.CancelFunc
@@ -77,7 +81,6 @@ type Engine struct {
 	stopped  bool
 	running  map[*Run]struct{} // several of one task if its job was added again
 	watchers map[string]map[*watcher]struct{}
-	open     map[string]map[string]time.Time // by principal and id: when a task of this replica ends at the latest
 }
 
 // A watcher is notified of the changes of one task.
@@ -87,8 +90,9 @@ type watcher struct{ notify func() }
 func New(config Config) *Engine {
 	e := &Engine{
 		records: newRecords(config.Store, config.Key), config: config, replica: rand.Text(),
-		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}), open: make(map[string]map[string]time.Time),
+		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}),
 	}
+	e.kept = newKept(config.Retained, e.share())
 	e.worker = state.Worker{Queue: config.Store, Name: queueName, Max: config.Max, Do: e.work, Logger: config.Logger}
 	e.pulling, e.stopPull = context.WithCancel(context.Background())
 	e.working, e.interrupt = context.WithCancelCause(context.Background())
@@ -105,6 +109,7 @@ func (e *Engine) Start() {
 	}
 	e.started = true
 	e.background.Go(e.receive)
+	e.background.Go(func() { e.kept.expire(e.pulling) })
 	e.background.Go(func() { e.worker.Work(e.pulling) })
 }
 
@@ -145,6 +150,14 @@ func (e *Engine) Stop(ctx context.Context) error {
 	case <-time.After(operationTimeout):
 		return errors.New("calls that run as tasks have not ended with their contexts")
 	}
+}
+
+// write stores a part and counts it.
+func (e *Engine) write(ctx context.Context, id, name string, value json.RawMessage, until time.Time) (part, error) {
+	if err := e.kept.setPart(id, name, len(value)); err != nil {
+		return part{}, err
+	}
+	return e.records.write(ctx, id, name, value, until)
 }
 
 // loadOwn loads a record for its principal.
@@ -201,10 +214,11 @@ func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[s
 	if err != nil {
 		return err
 	}
+	e.kept.know(id, rec)
 	stored := make(map[string]part)
 	for key := range rec.Questions {
 		if answer, ok := answers[key]; ok {
-			if stored[key], err = e.write(ctx, id, "answer", answer, rec.until()); err != nil {
+			if stored[key], err = e.write(ctx, id, "answer to "+key, answer, rec.until()); err != nil {
 				return err
 			}
 		}
@@ -295,7 +309,6 @@ func (e *Engine) Watch(ctx context.Context, id, principal string, notify func())
 type message struct {
 	From      string `json:"from"` // the replica
 	ID        string `json:"id"`
-	Principal string `json:"principal,omitempty"`
 	Ended     bool   `json:"ended,omitempty"`
 	Cancelled bool   `json:"cancelled,omitempty"`
 }
@@ -303,7 +316,7 @@ type message struct {
 // changed notifies the watchers of a task at all replicas. A message that is lost delays clients until
 // they ask again.
 func (e *Engine) changed(ctx context.Context, id string, rec *record) {
-	m := message{From: e.replica, ID: id, Principal: rec.Principal, Ended: rec.Status.Ended(), Cancelled: rec.Cancelled}
+	m := message{From: e.replica, ID: id, Ended: rec.Status.Ended(), Cancelled: rec.Cancelled}
 	e.handle(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
@@ -322,7 +335,7 @@ func (e *Engine) changed(ctx context.Context, id string, rec *record) {
 // handle notifies the watchers of this replica, and cancels a run of this replica.
 func (e *Engine) handle(m message) {
 	if m.Ended {
-		e.ended(m.Principal, m.ID)
+		e.kept.end(m.ID)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

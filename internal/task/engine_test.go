@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/internal/token"
@@ -131,6 +132,8 @@ type rig struct {
 	memory store.Store
 	ring   *token.Ring
 	max    int
+
+	retained *quota.Retained // may be nil
 }
 
 func newRig(t *testing.T) *rig {
@@ -144,7 +147,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { memory.Close() })
-	return &rig{t, memory, ring, 100}
+	return &rig{t: t, memory: memory, ring: ring, max: 100}
 }
 
 // replica starts an engine that runs calls with run.
@@ -157,7 +160,7 @@ func (r *rig) replicaWith(ring *token.Ring, run func(ctx context.Context, run *t
 	connection := &link{Store: r.memory}
 	e := task.New(task.Config{
 		Store: connection, Key: state.FixedKey(ring),
-		Run: run, Max: r.max, Logger: slog.New(slog.DiscardHandler),
+		Run: run, Retained: r.retained, Max: r.max, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())

@@ -83,7 +83,7 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 		case noRoom(err) && !replaced && (errors.Is(err, store.ErrTooLarge) || outcome.size() > outcomeRoom):
 			_ = r.engine.drop(context.Background(), r.ID, written)
 			replaced, written = true, part{}
-			*outcome = unknownOutcome(fmt.Errorf("its outcome with %d bytes cannot be stored: %w", outcome.size(), err))
+			*outcome = unstored(outcome, err)
 			continue
 		}
 		if ctx.Err() != nil {
@@ -93,6 +93,15 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 		r.engine.config.Logger.Warn("the outcome of a task cannot be stored; it is tried again", "error", err)
 		_ = pause.Wait(ctx) // if ctx ends, it is tried once more
 	}
+}
+
+// unstored returns the outcome of a call whose own outcome cannot be stored because of err.
+func unstored(outcome *Outcome, err error) Outcome {
+	executed := "the call was executed, but its outcome with %d bytes cannot be stored: %v"
+	if outcome.Questions != nil {
+		executed = "the call may have been executed: its questions and its state with %d bytes cannot be stored: %v"
+	}
+	return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf(executed, outcome.size(), err)}}
 }
 
 // unknownOutcome returns the outcome of a call that may have changed something, if its own outcome or a value of it
@@ -115,12 +124,17 @@ func (r *Run) useRoom() bool {
 // conclude stores the outcome. written is its result or state, once that is stored.
 func (r *Run) conclude(cancelled bool, outcome *Outcome, written *part) error {
 	ctx, e := context.Background(), r.engine
-	value, what := outcome.Result, "result"
+	value, what, kept := outcome.Result, "result", partOutcome
 	if outcome.Questions != nil {
-		value, what = outcome.State, "state"
+		value, what, kept = outcome.State, "state", partState
+	}
+	if !cancelled && written.isEmpty() {
+		if err := e.kept.setOutcome(r.ID, kept, outcome.size()); err != nil {
+			return err
+		}
 	}
 	if !cancelled && outcome.Error == nil && written.isEmpty() {
-		stored, err := e.write(ctx, r.ID, what, value, r.until)
+		stored, err := e.records.write(ctx, r.ID, what, value, r.until)
 		if err != nil {
 			return err
 		}

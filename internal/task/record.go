@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -40,6 +41,7 @@ const (
 // A record is the state of a task in the store.
 type record struct {
 	Principal string         `json:"principal,omitempty"`
+	Network   string         `json:"network,omitzero"` // of a client without Principal
 	Status    mcp.TaskStatus `json:"status"`
 	Message   string         `json:"message,omitempty"`
 	Progress  *Progress      `json:"progress,omitempty"`
@@ -90,6 +92,9 @@ type part struct {
 	Name   string          `json:"name,omitempty"` // of the chunks
 	Chunks int             `json:"chunks,omitempty"`
 }
+
+// holder returns the client that has a share of limits.
+func (r *record) holder() quota.Holder { return quota.HolderOf(r.Principal, r.Network) }
 
 // until returns when the record ends.
 func (r *record) until() time.Time { return r.Created.Add(r.TTL) }

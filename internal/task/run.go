@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -84,8 +85,8 @@ type Run struct {
 	overdue chan error // has a value when the function should have ended
 
 	// These are guarded by Engine.mu.
-	principal string
-	counted   bool // among the runs of the principal
+	holder  quota.Holder
+	counted bool // among the runs of the holder
 
 	beginning sync.Mutex
 	begun     bool // the function

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -111,7 +112,7 @@ func (r *Run) begin(ctx context.Context) bool {
 	var claimed claim
 	busy := false
 	stored, err := e.updateFrom(ctx, r.ID, nil, func(rec *record) bool {
-		if busy = !e.takeShare(r, rec.Principal); busy {
+		if busy = !e.takeShare(r, rec.holder()); busy {
 			return false
 		}
 		claimed = rec.claim(r.round)
@@ -149,6 +150,7 @@ func (r *Run) begin(ctx context.Context) bool {
 		e.worker.Finish(r.job)
 	default:
 		r.attempt, r.until = rec.Attempt, rec.until()
+		e.kept.know(r.ID, rec)
 		if err := r.read(context.WithoutCancel(ctx), rec); err != nil {
 			log.Warn("a task cannot begin here; it is tried again", "error", err)
 			r.handBack()
@@ -162,21 +164,21 @@ func (r *Run) begin(ctx context.Context) bool {
 // delay returns when a job is delivered again that was handed back several times.
 func delay(times int) time.Duration { return min(time.Duration(times)*retryDelay, maxRetryDelay) }
 
-// takeShare counts a run among the runs of a principal. It returns false if the principal would take more than its
+// takeShare counts a run among the runs of a client. It returns false if the client would take more than its
 // share of the workers.
-func (e *Engine) takeShare(r *Run, principal string) bool {
+func (e *Engine) takeShare(r *Run, h quota.Holder) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	taken := 0
 	for other := range e.running {
-		if other != r && other.counted && other.principal == principal {
+		if other != r && other.counted && other.holder == h {
 			taken++
 		}
 	}
 	if taken >= e.share() {
 		return false
 	}
-	r.principal, r.counted = principal, true
+	r.holder, r.counted = h, true
 	return true
 }
 

@@ -68,6 +68,9 @@ type scenario struct {
 
 const mayHave = "may have been executed"
 
+// wasExecuted is what the error of a task says whose function has returned an outcome that cannot be stored.
+const wasExecuted = "the call was executed, but its outcome"
+
 func scenarios() []scenario {
 	answer := func(size int) task.Outcome {
 		return task.Outcome{Result: json.RawMessage(`"done` + strings.Repeat("x", size) + `"`)}
@@ -145,8 +148,8 @@ func scenarios() []scenario {
 		{name: "StoreAwayWhileAValueIsKept", function: saves, executions: 1, status: mcp.TaskCompleted, outcome: "done"},
 		{name: "StoreFullBeforeTheFunction", before: func(f *failing) { f.failFor(full, 0.5) }, function: ends, executions: 1, status: mcp.TaskCompleted, outcome: "done"},
 		{name: "StoreFullAtTheEnd", function: fails(full, 1000, 0), executions: 1, status: mcp.TaskCompleted, outcome: "done"},
-		{name: "StoreFullAndLargeResult", function: fails(full, 1000, 200<<10), executions: 1, status: mcp.TaskFailed, outcome: mayHave},
-		{name: "ResultTooLarge", function: fails(works, 0, 17<<20), executions: 1, status: mcp.TaskFailed, outcome: mayHave},
+		{name: "StoreFullAndLargeResult", function: fails(full, 1000, 200<<10), executions: 1, status: mcp.TaskFailed, outcome: wasExecuted},
+		{name: "ResultTooLarge", function: fails(works, 0, 17<<20), executions: 1, status: mcp.TaskFailed, outcome: wasExecuted},
 		{name: "ValueTooLarge", maxRestarts: 3, function: unkept, executions: 1, status: mcp.TaskFailed, outcome: mayHave},
 		{name: "KilledBeforeTheFunction", before: (*failing).kill, function: ends, executions: 1, status: mcp.TaskCompleted, outcome: "done"},
 		{name: "KilledInTheFunction", function: killed, executions: 1, status: mcp.TaskFailed, outcome: mayHave},

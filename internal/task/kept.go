@@ -1,0 +1,218 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+const (
+	// taskSize is the size in bytes of a task without its parts.
+	taskSize = 2 << 10
+	// These are names of parts. An ended task keeps only its outcome.
+	partCall    = "call"
+	partState   = "state"
+	partRoom    = "room" // for a small outcome
+	partOutcome = "outcome"
+)
+
+// kept counts what the tasks keep in the store until they expire, for each client. A replica counts the parts that it has
+// written itself. Its methods may be called concurrently.
+type kept struct {
+	retained *quota.Retained
+	mostOpen int // tasks of one client that have not ended
+
+	mu    sync.Mutex
+	tasks map[string]*keptTask
+	open  map[quota.Holder]int // tasks that this replica has created and that have not ended
+}
+
+type keptTask struct {
+	holder quota.Holder
+	isOpen bool
+	parts  map[string]int64 // size in bytes by name
+	result int64            // size in bytes of the outcome
+	until  time.Time        // when it expires; its parts are stored for keptLonger
+}
+
+func newKept(retained *quota.Retained, mostOpen int) *kept {
+	return &kept{retained: retained, mostOpen: mostOpen, tasks: make(map[string]*keptTask), open: make(map[quota.Holder]int)}
+}
+
+// create counts a new task with its call and its state. isOpen says that it counts among the tasks of its client that
+// have not ended. The error is a *[jsonrpc.Error].
+func (k *kept) create(id string, rec *record, call, state int, isOpen bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	holder := rec.holder()
+	if isOpen && k.open[holder] >= k.mostOpen {
+		k.removeExpired(time.Now())
+	}
+	if n := k.open[holder]; isOpen && n >= k.mostOpen {
+		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: fmt.Sprintf("the caller has %d tasks that have not ended; cancel some, or try again later", n)}
+	}
+	size := int64(taskSize + outcomeRoom + call + state)
+	err := k.retained.Take(holder, size)
+	if err != nil {
+		k.removeExpired(time.Now())
+		err = k.retained.Take(holder, size)
+	}
+	if err != nil {
+		return err
+	}
+	t := k.get(id, rec)
+	t.parts[""], t.parts[partRoom], t.parts[partCall], t.parts[partState] = taskSize, outcomeRoom, int64(call), int64(state)
+	if isOpen {
+		t.isOpen = true
+		k.open[holder]++
+	}
+	return nil
+}
+
+// know prepares for writing parts of a task.
+func (k *kept) know(id string, rec *record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.get(id, rec)
+}
+
+// get returns the task with an id. k.mu is held.
+func (k *kept) get(id string, rec *record) *keptTask {
+	t := k.tasks[id]
+	if t == nil {
+		t = &keptTask{holder: rec.holder(), parts: make(map[string]int64), until: rec.until()}
+		k.tasks[id] = t
+	}
+	return t
+}
+
+// setOutcome counts an outcome that is stored in the part with a name. A small one uses the room of its task. The error wraps
+// [store.ErrFull].
+func (k *kept) setOutcome(id, name string, size int) error {
+	err := k.setPart(id, name, max(0, size-outcomeRoom))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.tasks[id]; t != nil && err == nil && name == partOutcome {
+		t.result = int64(size)
+	}
+	return err
+}
+
+// setPart counts a part in place of an earlier one with its name. The error wraps [store.ErrFull].
+func (k *kept) setPart(id, name string, size int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.tasks[id]
+	if t == nil {
+		return nil // it has expired
+	}
+	if k.set(t, name, int64(size)) != nil {
+		return fmt.Errorf("%w: the tasks of this client may keep no more", store.ErrFull)
+	}
+	return nil
+}
+
+func (k *kept) set(t *keptTask, name string, size int64) error {
+	switch more := size - t.parts[name]; {
+	case more > 0:
+		if k.retained.Take(t.holder, more) == nil {
+			break
+		}
+		k.removeExpired(time.Now())
+		if err := k.retained.Take(t.holder, more); err != nil {
+			return err
+		}
+	case more < 0:
+		k.retained.Return(t.holder, -more)
+	}
+	t.parts[name] = size
+	return nil
+}
+
+// end drops what an ended task does not keep.
+func (k *kept) end(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.tasks[id]
+	if t == nil {
+		return
+	}
+	k.close(t)
+	for name, size := range t.parts {
+		if name != "" {
+			k.retained.Return(t.holder, size)
+			delete(t.parts, name)
+		}
+	}
+	k.retained.Add(t.holder, t.result)
+	t.parts[partOutcome] = t.result
+}
+
+func (k *kept) close(t *keptTask) {
+	if !t.isOpen {
+		return
+	}
+	t.isOpen = false
+	if k.open[t.holder]--; k.open[t.holder] == 0 {
+		delete(k.open, t.holder)
+	}
+}
+
+// expiryInterval is the time between checks for tasks that have expired.
+const expiryInterval = time.Minute
+
+// expire stops to count tasks when they expire, until ctx ends. Then it counts none.
+func (k *kept) expire(ctx context.Context) {
+	ticker := time.NewTicker(expiryInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			k.mu.Lock()
+			k.removeExpired(now)
+			k.mu.Unlock()
+		case <-ctx.Done():
+			k.mu.Lock()
+			for id, t := range k.tasks {
+				k.remove(id, t)
+			}
+			k.mu.Unlock()
+			return
+		}
+	}
+}
+
+// removeExpired stops to count tasks that have expired. k.mu is held.
+func (k *kept) removeExpired(now time.Time) {
+	for id, t := range k.tasks {
+		if !now.Before(t.until) {
+			k.close(t)
+		}
+		if !now.Before(t.until.Add(keptLonger)) {
+			k.remove(id, t)
+		}
+	}
+}
+
+// forget stops to count a task.
+func (k *kept) forget(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.tasks[id]; t != nil {
+		k.remove(id, t)
+	}
+}
+
+// remove stops to count a task. k.mu is held.
+func (k *kept) remove(id string, t *keptTask) {
+	k.close(t)
+	for _, size := range t.parts {
+		k.retained.Return(t.holder, size)
+	}
+	delete(k.tasks, id)
+}

@@ -1,0 +1,167 @@
+package task_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/task"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// ofNetwork returns a task of a client without a principal, with arguments of some bytes.
+func ofNetwork(network string, arguments int) task.Spec {
+	return task.Spec{
+		Network: network, TaskRequest: mcp.TaskRequest{TTL: time.Hour},
+		Call: json.RawMessage(`"` + strings.Repeat("x", arguments) + `"`), State: json.RawMessage(`{}`),
+	}
+}
+
+// createAll creates tasks until one is refused, and returns how many were created.
+func createAll(t *testing.T, e *replica, spec task.Spec) (created int) {
+	t.Helper()
+	for ; created < 1000; created++ {
+		_, err := e.Create(t.Context(), spec)
+		if err == nil {
+			synctest.Wait()
+			continue
+		}
+		if busy, ok := errors.AsType[*jsonrpc.Error](err); !ok || busy.Code != jsonrpc.Busy {
+			t.Errorf("the error is %v, want Busy", err)
+		}
+		break
+	}
+	return created
+}
+
+// The tasks of a client that are kept have a limit, and leave room for those of others. When they expire, there is room again.
+func TestKeptTasksLeaveRoomForOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec func(network string) task.Spec
+		run  task.Outcome
+	}{
+		"small":     {func(network string) task.Spec { return ofNetwork(network, 10) }, result("done")},
+		"arguments": {func(network string) task.Spec { return ofNetwork(network, 20<<10) }, task.Outcome{Questions: question("a"), State: json.RawMessage(`{}`)}},
+		"results":   {func(network string) task.Spec { return ofNetwork(network, 10) }, result(strings.Repeat("x", 20<<10))},
+		"state":     {func(network string) task.Spec { return ofNetwork(network, 10) }, task.Outcome{Questions: question("a"), State: json.RawMessage(`"` + strings.Repeat("x", 20<<10) + `"`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const room = 1 << 20
+				r := newRig(t)
+				r.retained = quota.NewRetained(room)
+				e := r.replica(func(_ context.Context, _ *task.Run) task.Outcome { return test.run })
+				if first := createAll(t, e, test.spec("192.0.2.1")); first == 0 || first == 1000 {
+					t.Fatalf("%d tasks were created", first)
+				}
+				if held := r.retained.Held(); held < room/3 || held > room*5/8 {
+					t.Errorf("one client keeps %d of %d bytes", held, room)
+				}
+				if second := createAll(t, e, test.spec("192.0.2.2")); second < 3 {
+					t.Errorf("another client could create %d tasks", second)
+				}
+				<-time.After(time.Hour + 3*time.Minute)
+				if held := r.retained.Held(); held != 0 {
+					t.Errorf("%d bytes are counted after the tasks have expired", held)
+				}
+				if createAll(t, e, test.spec("192.0.2.1")) == 0 {
+					t.Error("there is no room after the tasks have expired")
+				}
+			})
+		})
+	}
+}
+
+// The arguments and the state of a task do not count after its end.
+func TestEndedTaskCountsItsOutcomeOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.retained = quota.NewRetained(1 << 20)
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			run.Save(ctx, json.RawMessage(`"`+strings.Repeat("x", 50<<10)+`"`))
+			if held := r.retained.Held(); held < 150<<10 {
+				t.Errorf("a task with arguments and state of 150 KiB keeps %d bytes", held)
+			}
+			return result(strings.Repeat("x", 30<<10))
+		})
+		if _, err := e.Create(t.Context(), ofNetwork("192.0.2.1", 100<<10)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if held := r.retained.Held(); held < 30<<10 || held > 40<<10 {
+			t.Errorf("a task with a result of 30 KiB keeps %d bytes", held)
+		}
+	})
+}
+
+// A result for which there is no room ends its task. The error says that the call was executed, and not to try it again.
+func TestResultWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.retained = quota.NewRetained(100 << 10)
+		var runs atomic.Int32
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			if err := run.Begin(ctx, 0); err != nil {
+				t.Error(err)
+			}
+			runs.Add(1)
+			return result(strings.Repeat("x", 300<<10))
+		})
+		id := r.create(e, task.Spec{})
+		got := r.expect(e, id, mcp.TaskFailed)
+		if text := string(got.Error); !strings.Contains(text, "the call was executed") || !strings.Contains(text, "3072") || strings.Contains(text, "again") {
+			t.Errorf("the error is %s", text)
+		}
+		if held := r.retained.Held(); runs.Load() != 1 || held > 10<<10 {
+			t.Errorf("the function ran %d times, and the task keeps %d bytes", runs.Load(), held)
+		}
+	})
+}
+
+// A task that is refused leaves nothing in the store.
+func TestRefusedTaskLeavesNothing(t *testing.T) {
+	for name, fails := range map[string]func(key string) bool{
+		"the record": func(key string) bool { return strings.Count(key, "/") == 1 },
+		"a chunk":    func(key string) bool { return strings.HasSuffix(key, "/1") },
+		"the job":    nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.retained = quota.NewRetained(10 << 20)
+				stored := make(map[string]bool)
+				h := &hooked{
+					create: func(key string, _ []byte, do func() (uint64, error)) (uint64, error) {
+						if fails != nil && fails(key) {
+							return 0, store.ErrFull
+						}
+						stored[key] = true
+						return do()
+					},
+					del: func(key string, do func() error) error {
+						delete(stored, key)
+						return do()
+					},
+				}
+				if fails == nil {
+					h.push = func(func() error) error { return store.ErrFull }
+				}
+				e := r.hooked(h, done)
+				if _, err := e.Create(t.Context(), ofNetwork("192.0.2.1", 600<<10)); !errors.Is(err, task.ErrNotCreated) {
+					t.Errorf("the error is %v, want ErrNotCreated", err)
+				}
+				if len(stored) > 0 || r.retained.Held() > 0 {
+					t.Errorf("%v are stored, and %d bytes are counted", stored, r.retained.Held())
+				}
+			})
+		})
+	}
+}
