@@ -116,6 +116,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// A retainer is an [Options].Webhooks whose subscriptions count toward [Options].RetainedBytes. Those of others are limited by
+// their own options only.
+type retainer interface{ Retain(r *quota.Retained) }
+
 // defaultRetained is the default of [Options].RetainedBytes.
 const defaultRetained = 64 << 20
 
@@ -181,6 +185,9 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	}
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.retained = quota.NewRetained(s.retainedBytes())
+	if webhooks, ok := s.options.Webhooks.(retainer); ok {
+		webhooks.Retain(s.retained)
+	}
 	s.store.shared = s.options.Store
 	s.registry = &registry{server: s}
 	s.exported = newMapping(s.export)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/netguard"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/server/webhook/delivery"
@@ -88,6 +89,10 @@ func New(opts *Options) (delivery.Deliverer, error) {
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return d, nil
 }
+
+// Retain counts the subscriptions of all replicas, which each replica keeps in memory, among what clients leave behind.
+// The server calls it before all other methods.
+func (d *deliverer) Retain(r *quota.Retained) { d.index.retained = r }
 
 // Run delivers until ctx ends, and waits for the deliveries in progress, each of which may take
 // [Options].Timeout. While the store cannot be reached, it tries again. It is called once, and

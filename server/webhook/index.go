@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 )
 
@@ -18,7 +19,18 @@ type index struct {
 	// pending and pendingOf count the subscriptions that this replica is adding: of all principals, and of each.
 	pending   int
 	pendingOf map[string]int
+	retained  *quota.Retained
 }
+
+// subscriptionMemory is the memory in bytes of a subscription, in addition to its key, with its records in the store.
+const subscriptionMemory = 4 << 10
+
+// sizeOf returns the size of a subscription in the index and in the store.
+func sizeOf(key *delivery.Key) int64 {
+	return subscriptionMemory + 2*int64(len(key.URL)+len(key.Event)+len(key.Arguments))
+}
+
+func holderOf(key *delivery.Key) quota.Holder { return quota.HolderOf(key.Principal, "") }
 
 func newIndex() *index {
 	return &index{
@@ -38,6 +50,7 @@ func (x *index) add(sub *delivery.Subscription) {
 	}
 	x.byEvent[sub.Event][sub.ID] = sub
 	x.principals[sub.Principal]++
+	x.retained.Add(holderOf(&sub.Key), sizeOf(&sub.Key))
 }
 
 func (x *index) remove(id string) {
@@ -51,6 +64,7 @@ func (x *index) removeLocked(id string) {
 	if sub == nil {
 		return
 	}
+	x.retained.Return(holderOf(&sub.Key), sizeOf(&sub.Key))
 	delete(x.byID, id)
 	delete(x.byEvent[sub.Event], id)
 	if len(x.byEvent[sub.Event]) == 0 {

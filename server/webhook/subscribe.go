@@ -31,8 +31,8 @@ const (
 
 // Subscribe adds a subscription, or refreshes it if one with the same key exists. It verifies the
 // callback URL unless that was done for the principal before, which may take [Options].Timeout. The
-// error is a *RequestError, *LimitError or *EndpointError of package delivery, the error of Start, or an
-// error of the store.
+// error is a *RequestError, *LimitError or *EndpointError of package delivery, a *jsonrpc.Error with the code Busy if
+// there is no room, the error of Start, or an error of the store.
 func (d *deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery.Grant, error) {
 	if err := d.check(&r); err != nil {
 		return delivery.Grant{}, err
@@ -53,6 +53,11 @@ func (d *deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery
 			return delivery.Grant{}, err
 		}
 		defer release()
+		// Until the index counts the subscription, the request does.
+		if err := d.index.retained.Take(holderOf(&r.Key), sizeOf(&r.Key)); err != nil {
+			return delivery.Grant{}, err
+		}
+		defer d.index.retained.Return(holderOf(&r.Key), sizeOf(&r.Key))
 	}
 	if err := d.verify(ctx, requested); err != nil {
 		return delivery.Grant{}, err
