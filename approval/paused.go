@@ -57,7 +57,7 @@ func (g *guard) beginGrant(ctx context.Context, opened *grant) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	for n, grant := range g.grants.paused(opened.request.Caller, time.Now()) {
+	for n, grant := range g.grants.paused(opened.holder, time.Now()) {
 		if n == maxChecked {
 			break
 		}

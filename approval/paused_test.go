@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
@@ -60,6 +64,58 @@ func TestPausedCallIsCountedOnce(t *testing.T) {
 		wantCode(t, invoke(newExchange("first")), approval.Failed)
 		wantCode(t, invoke(newExchange("third")), approval.TooMany) // the second is open
 	})
+}
+
+// A call that waits for its caller does not keep its arguments, which the next run brings along.
+func TestPausedCallKeepsNoArguments(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	run := guarded(approval.Guard(asking(), says(yes, nil), options(nil)), func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+		_, err := call.Input("question", mcp.InputRequest{Method: mcp.MethodElicit})
+		return nil, err
+	})
+	arguments := `{"text":"` + strings.Repeat("x", 100<<10) + `"}`
+	inUse := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := inUse()
+	for i := range maxPerCaller {
+		e := newExchange(fmt.Sprint("call-", i))
+		_, err := run(t.Context(), newCall(t, "anna", "write", arguments, e))
+		wantAsks(t, e, err, `{"action":"accept"}`)
+	}
+	if kept := (inUse() - before) / maxPerCaller; kept > 16<<10 {
+		t.Errorf("a call that waits keeps %d bytes", kept)
+	}
+	_, err := run(t.Context(), newCall(t, "anna", "write", arguments, newExchange("next"))) // the calls still wait
+	wantCode(t, err, approval.TooMany)
+}
+
+// Callers without a principal have a limit for each network.
+func TestOpenLimitOfNetworks(t *testing.T) {
+	run := gated(questioningTool(1), says(yes, nil), options(nil))
+	call := func(network, id string) error {
+		call := newCall(t, "", "write", `{}`, newExchange(id))
+		call.Caller.Network = network
+		_, err := run(t.Context(), call)
+		return err
+	}
+	for i := range maxPerCaller {
+		if _, asks := mcp.AsInputRequired(call("192.0.2.1", fmt.Sprint("call-", i))); !asks {
+			t.Fatalf("call %d was refused", i)
+		}
+	}
+	wantCode(t, call("192.0.2.1", "next"), approval.TooMany)
+	if err := call("192.0.2.2", "other"); err == nil {
+		t.Error("the call was made without an answer")
+	} else if _, asks := mcp.AsInputRequired(err); !asks {
+		t.Errorf("a call of another network: %v", err)
+	}
 }
 
 // A hookJournal calls hook before each entry, without a lock.

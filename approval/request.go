@@ -17,6 +17,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
@@ -112,6 +113,14 @@ func (g *guard) newRequest(target Target, call *mcp.Call, d policy.Decision) *Re
 		r.Caller = call.Caller.Principal
 	}
 	return r
+}
+
+// holder returns the caller that has a share of the open requests.
+func (r *Request) holder() quota.Holder {
+	if r.call == nil || r.call.Caller == nil {
+		return quota.Holder{}
+	}
+	return quota.HolderOf(r.call.Caller.Principal, r.call.Caller.Network)
 }
 
 // stringIn returns a member that is a string, "" for any other.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -226,7 +227,8 @@ func (r *run) finish(ctx context.Context, panicking bool, err error) error {
 // A grant is a request and its approval, from the first run of its call to the end of the
 // last one.
 type grant struct {
-	request *Request
+	request *Request // without its arguments between runs
+	holder  quota.Holder
 	digest  Digest // of the request, when the grant was opened
 	id      callID
 	key     string // of the resume token in the call
@@ -263,13 +265,13 @@ type grants struct {
 
 	mu      sync.Mutex
 	open    map[callID]*grant
-	callers map[string]int // number of open grants by caller
+	callers map[quota.Holder]int // number of open grants by caller
 }
 
 func newGrants(opts *Options) *grants {
 	return &grants{
 		maxOpen: opts.MaxOpen, maxPerCaller: opts.MaxPerCaller,
-		open: make(map[callID]*grant), callers: make(map[string]int),
+		open: make(map[callID]*grant), callers: make(map[quota.Holder]int),
 	}
 }
 
@@ -277,6 +279,7 @@ func newGrants(opts *Options) *grants {
 func (s *grants) begin(g *grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g.holder = g.request.holder()
 	earlier := s.open[g.id]
 	if earlier != nil && !earlier.running && g.runNumber > 0 {
 		s.remove(earlier)
@@ -288,21 +291,22 @@ func (s *grants) begin(g *grant) error {
 	case g.runNumber > 0: // it was counted before
 	case len(s.open) >= s.maxOpen:
 		return Errorf(TooMany, "at most %d requests may be open", s.maxOpen)
-	case s.callers[g.request.Caller] >= s.maxPerCaller:
+	case s.callers[g.holder] >= s.maxPerCaller:
 		return Errorf(TooMany, "at most %d requests of one caller may be open", s.maxPerCaller)
 	}
 	g.running = true
 	g.runNumber++
 	s.open[g.id] = g
-	s.callers[g.request.Caller]++
+	s.callers[g.holder]++
 	return nil
 }
 
-// pause ends a run. The next one may begin before until.
+// pause ends a run. The next one may begin before until. The grant does not keep the arguments, which the next run has too.
 func (s *grants) pause(g *grant, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.running, g.until = false, until
+	g.request = &Request{ID: g.request.ID, Target: g.request.Target, Caller: g.request.Caller}
 }
 
 // setStored notes that a grant is in the store, or no longer with nil.
@@ -340,14 +344,14 @@ func (s *grants) remove(g *grant) {
 		return
 	}
 	delete(s.open, g.id)
-	if s.callers[g.request.Caller]--; s.callers[g.request.Caller] == 0 {
-		delete(s.callers, g.request.Caller)
+	if s.callers[g.holder]--; s.callers[g.holder] == 0 {
+		delete(s.callers, g.holder)
 	}
 }
 
 // paused removes the grants that have waited too long for their next run. It returns the waiting grants whose removal
 // makes room for a call of the caller.
-func (s *grants) paused(caller string, now time.Time) []*grant {
+func (s *grants) paused(caller quota.Holder, now time.Time) []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	onlyOwn := s.callers[caller] >= s.maxPerCaller
@@ -357,7 +361,7 @@ func (s *grants) paused(caller string, now time.Time) []*grant {
 		case g.running:
 		case !now.Before(g.until):
 			s.remove(g)
-		case !onlyOwn || g.request.Caller == caller:
+		case !onlyOwn || g.holder == caller:
 			list = append(list, g)
 		}
 	}
