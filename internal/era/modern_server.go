@@ -89,6 +89,9 @@ type callers struct {
 	last atomic.Pointer[knownCaller]
 }
 
+// maxKnownCaller is the maximum length of the metadata of a caller that is cached, in bytes.
+const maxKnownCaller = 16 << 10
+
 type knownCaller struct {
 	version, info, capabilities, level []byte
 	caller                             *mcp.Caller
@@ -131,7 +134,9 @@ func (cs *callers) caller(req *jsonrpc.Request, principal, network string) (*mcp
 			return nil, invalidMeta(mcp.MetaLogLevel, "a log level such as \"info\"", declared.level)
 		}
 	}
-	cs.last.Store(declared.clone(caller))
+	if len(declared.info)+len(declared.capabilities) <= maxKnownCaller {
+		cs.last.Store(declared.clone(caller))
+	}
 	return caller, nil
 }
 
