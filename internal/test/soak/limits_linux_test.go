@@ -25,7 +25,7 @@ import (
 
 // systemRoles returns the roles that exist only on this system.
 func systemRoles() map[string]func() error {
-	return map[string]func() error{"spawning server": serveSpawning, "patient server": servePatient, "starved client": runStarvedClient, "blackhole": runBlackhole}
+	return map[string]func() error{"spawning server": serveSpawning, "patient server": servePatient, "retaining server": serveRetaining, "starved client": runStarvedClient, "blackhole": runBlackhole}
 }
 
 // servePatient is the main function of a target over HTTP that waits for clients for as long as

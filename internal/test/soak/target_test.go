@@ -50,7 +50,7 @@ type floodIn struct {
 
 func newTarget() *target {
 	quiet := slog.New(slog.DiscardHandler)
-	t := &target{quiet: quiet, writeTimeout: time.Second, mcp: server.New(mcp.Implementation{Name: "target", Version: "1"}, &server.Options{Logger: quiet})}
+	t := &target{quiet: quiet, writeTimeout: time.Second, mcp: server.New(mcp.Implementation{Name: "target", Version: "1"}, &server.Options{RetainedBytes: 512 << 20, Logger: quiet})}
 	server.AddTool(t.mcp, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.Request, in echoIn) (string, error) {
 		return in.Nonce, nil
 	})
