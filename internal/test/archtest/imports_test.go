@@ -63,7 +63,7 @@ server/internal/filetree: mcp
 
 # L3: carries JSON-RPC. Only streamable HTTP knows the words: it repeats them in headers.
 transport:                jsonrpc
-internal/quota:           mcp transport internal/bufpool
+internal/quota:           jsonrpc mcp transport internal/bufpool
 transport/internal/duplex: jsonrpc transport internal/quota
 transport/stdio:          jsonrpc transport transport/internal/duplex internal/peertext internal/procgroup os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
@@ -95,12 +95,12 @@ server/webhook/delivery:  internal/token
 internal/webhook/signature: internal/webhook net/http github.com/standard-webhooks/standard-webhooks/libraries
 
 # L4: the two eras of the protocol.
-internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/token golang.org/x/sync
+internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/quota internal/token golang.org/x/sync
 internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
 # L5: server and client never meet.
-internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/state internal/peertext internal/token
+internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/quota internal/state internal/peertext internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/token testing
 server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate server/webhook/delivery
                           github.com/go-json-experiment/json
@@ -119,7 +119,7 @@ server/describe:          mcp server internal/jsonscan internal/netguard net/htt
 server/resources:         mcp server server/internal/filetree internal/jsonscan internal/netguard net/http github.com/bmatcuk/doublestar/v4
 server/skills:            mcp server server/internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec
-server/webhook:           server/webhook/delivery transport/store internal/backoff internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
+server/webhook:           server/webhook/delivery transport/store internal/backoff internal/quota internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
 server/workspace:         mcp server internal/sharedfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
 server/shell:             mcp transport/httptransport server server/process server/workspace internal/peertext net/http
 
@@ -127,7 +127,7 @@ server/shell:             mcp transport/httptransport server server/process serv
 policy:                   jsonrpc mcp internal/jsonscan
 
 # L6: a person decides. Only the channel to that person is HTTP.
-approval:                 jsonrpc mcp transport/store policy internal/state internal/sharedfile internal/deadline internal/jsonscan internal/peertext internal/task internal/token approval/internal/tty
+approval:                 jsonrpc mcp transport/store policy internal/state internal/sharedfile internal/deadline internal/jsonscan internal/peertext internal/quota internal/task internal/token approval/internal/tty
 approval/channel:         jsonrpc transport/store approval internal/state internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
 approval/page:            internal/httpguard net/http
