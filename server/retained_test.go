@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,14 +44,16 @@ func retainingServer(t *testing.T) *server.Server {
 	return s
 }
 
-// retainedThings are what a client can leave behind: leave adds one, number i, and returns what ends it, or nil if it ends
-// with its session.
-var retainedThings = []struct {
+type retainedThing struct {
 	name      string
 	era       client.Era
 	principal bool // it needs one
 	leave     func(ctx context.Context, s *server.Server, session *client.Session, i int) (end func(), err error)
-}{
+}
+
+// retainedThings are what a client can leave behind: leave adds one, number i, and returns what ends it, or nil if it ends
+// with its session.
+var retainedThings = []retainedThing{
 	{"watches", client.Legacy, false, func(ctx context.Context, _ *server.Server, session *client.Session, i int) (func(), error) {
 		_, err := session.Call(ctx, mcp.MethodResourcesSubscribe, fmt.Appendf(nil, `{"uri":"note://%d-%s"}`, i, long), nil)
 		return nil, err
@@ -234,14 +237,32 @@ func TestTasksLeaveRoomForSessions(t *testing.T) {
 						break
 					}
 				}
-				if err == nil || !strings.Contains(err.Error(), "no room") {
-					t.Fatalf("the last task: %v", err)
-				}
+				wantCode(t, err, jsonrpc.Busy)
 			}
 			for range 20 {
 				connectWith(t, s, &client.Options{Era: client.Legacy})
 			}
 		})
+	}
+}
+
+// Webhooks leave room for sessions.
+func TestWebhooksLeaveRoomForSessions(t *testing.T) {
+	s := retainingServer(t)
+	webhooks := retainedThings[slices.IndexFunc(retainedThings, func(thing retainedThing) bool { return thing.name == "webhooks" })]
+	for _, principal := range []string{"ann", "bob", "cid", "dan", "eve", "fay", "gus", "hal"} {
+		session, err := client.Connect(transport.WithPrincipal(t.Context(), principal), transport.Pipe(s), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		for i := 0; err == nil && i < 100; i++ {
+			_, err = webhooks.leave(t.Context(), s, session, i)
+		}
+		wantCode(t, err, jsonrpc.Busy)
+	}
+	for range 20 {
+		connectWith(t, s, &client.Options{Era: client.Legacy})
 	}
 }
 

@@ -102,9 +102,10 @@ type Options struct {
 	// Negative: no limit, which lets a caller use about 100 times the memory of its message.
 	ValidationMemory int64
 	// RetainedBytes is how many bytes clients may leave behind in this process: handshakes of sessions,
-	// watched resources, open subscriptions and streams of events, webhooks, and tasks. Tasks may use
+	// watched resources, open subscriptions and streams of events, and tasks. Tasks may use
 	// half of them. With a Store, tasks do not count for the process: half of the bytes are a limit of
-	// their own, for the tasks that this replica has created since its start. A request for which there is no room is refused with
+	// their own, for what this replica has written since its start. Webhooks have a limit of their
+	// own, of as many bytes. A request for which there is no room is refused with
 	// [jsonrpc.Busy]. While more than half of the bytes are used, one client has at most an eighth, so
 	// that there is room for others: an authenticated principal, or without one a network, see
 	// [mcp.Caller]. The process needs up to three times as much memory. 0 means 64 MiB. Negative: no
@@ -186,7 +187,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.retained = quota.NewRetained(s.retainedBytes())
 	if webhooks, ok := s.options.Webhooks.(retainer); ok {
-		webhooks.Retain(s.retained)
+		webhooks.Retain(quota.NewRetained(s.retainedBytes())) // those in the store count without a limit, and leave room for sessions
 	}
 	s.store.shared = s.options.Store
 	s.registry = &registry{server: s}
@@ -206,6 +207,9 @@ func New(info mcp.Implementation, opts *Options) *Server {
 }
 
 func (s *Server) retainedBytes() int64 { return cmp.Or(s.options.RetainedBytes, defaultRetained) }
+
+// halfRetained returns half of what clients may leave behind, and a negative number if there is no limit.
+func (s *Server) halfRetained() int64 { return min(s.retainedBytes(), s.retainedBytes()/2) }
 
 // Info returns the name and version that clients get. The caller must not change its icons.
 func (s *Server) Info() mcp.Implementation { return s.info }

@@ -116,12 +116,10 @@ func (s *Server) taskEngine() (*task.Engine, error) {
 // taskRoom returns the limit of what tasks keep: half of what clients may leave behind, so that they leave room for
 // sessions, also in a store that both use. What is in Options.Store does not count for the memory of this process.
 func (s *Server) taskRoom() *quota.Retained {
-	all := s.retainedBytes()
-	half := min(all, all/2) // stays negative
 	if s.options.Store != nil {
-		return quota.NewRetained(half)
+		return quota.NewRetained(s.halfRetained())
 	}
-	return s.retained.Part(half)
+	return s.retained.Part(s.halfRetained())
 }
 
 // startTasks begins to run tasks that other replicas, or an earlier process, have created.
@@ -202,17 +200,24 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if err != nil {
 		return nil, err
 	}
-	stored, err := encode(storedCall{params, storedCaller(*call.Caller)})
+	caller := storedCaller(*call.Caller)
+	if caller.Principal != "" {
+		caller.Network = "" // it is not needed
+	}
+	stored, err := encode(storedCall{params, caller})
 	if err != nil {
 		return nil, err
 	}
 	executed := era.StoredResult(call) != nil
 	created, err := engine.Create(ctx, task.Spec{
-		Principal: call.Caller.Principal, Network: call.Caller.Network, TaskRequest: request, Call: stored, State: state, Executed: executed,
+		Principal: call.Caller.Principal, Network: caller.Network, TaskRequest: request, Call: stored, State: state, Executed: executed,
 	})
 	busy, isBusy := errors.AsType[*jsonrpc.Error](err)
-	if executed && (isBusy && busy.Code == jsonrpc.Busy || errors.Is(err, task.ErrNotCreated)) {
-		c.options.Logger.Error("the result of a call cannot be stored as a task", "error", err)
+	isBusy = isBusy && busy.Code == jsonrpc.Busy
+	if executed && (isBusy || errors.Is(err, task.ErrNotCreated)) {
+		if !isBusy {
+			c.options.Logger.Error("the result of a call cannot be stored as a task", "error", err)
+		}
 		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf("the server cannot keep its result with %d bytes", len(state))}
 	}
 	return created, c.taskError(ctx, call, err)
@@ -238,6 +243,9 @@ func (s *Server) taskError(ctx context.Context, call *mcp.Call, err error) error
 			message = "the server has no room for another task; the call is not executed, try again later"
 		}
 		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: message}
+	}
+	if errors.Is(err, store.ErrFull) {
+		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: "the server has no room for the answers to the task's questions, try again later"}
 	}
 	if errors.Is(err, task.ErrMayBeCreated) {
 		s.options.Logger.Error("a task may not be stored", "error", err)

@@ -127,6 +127,7 @@ func limitValues(t *testing.T) map[string]string {
 		"an answer before 2026-07-28":                                    era.InputTimeout,
 		"the sealed state of a call is valid":                            era.StateLifetime,
 		"the sealed state of a call":                                     size(sealed.MaxToken),
+		"server.Options.RetainedBytes":                                   size(declared(t, "server", "defaultRetained")),
 		"server.Options.MaxTasks":                                        declared(t, "server", "defaultMaxTasks"),
 		"approval.Options.MaxOpen":                                       declared(t, "approval", "defaultMaxOpen"),
 		"approval.Options.MaxPerCaller":                                  declared(t, "approval", "defaultMaxPerCaller"),

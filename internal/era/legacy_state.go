@@ -74,18 +74,9 @@ func (l *legacySession) state() *sessionState {
 
 // apply changes an open session to a state. It returns the watches that the caller must start, and functions that
 // the caller must call to stop others. It leaves a watch that is being started to the request that starts it. The error
-// says that there is no room for more watches. l.mu is held.
+// says that there is no room for some of the watches; everything else is changed. l.mu is held.
 func (b *binding) apply(st *sessionState) (start map[string]*watch, stop []func(), err error) {
 	l := &b.legacy
-	var size int64
-	for _, uri := range st.Resources {
-		if l.watched[uri] == nil {
-			size += b.watchSize(uri)
-		}
-	}
-	if err := b.take(size); err != nil {
-		return nil, nil, err
-	}
 	if caller := *l.caller.Load(); caller.LogLevel != st.Level {
 		caller.LogLevel = st.Level
 		l.caller.Store(&caller)
@@ -94,15 +85,9 @@ func (b *binding) apply(st *sessionState) (start map[string]*watch, stop []func(
 		w.wanted = false
 	}
 	for _, uri := range st.Resources {
-		w := l.watched[uri]
-		if w == nil {
-			w = l.addWatch(uri)
-			if start == nil {
-				start = make(map[string]*watch)
-			}
-			start[uri] = w
+		if w := l.watched[uri]; w != nil {
+			w.wanted = true
 		}
-		w.wanted = true
 	}
 	for uri, w := range l.watched {
 		if !w.wanted && (w.stop != nil || w.failed) {
@@ -112,7 +97,20 @@ func (b *binding) apply(st *sessionState) (start map[string]*watch, stop []func(
 			}
 		}
 	}
-	return start, stop, nil
+	for _, uri := range st.Resources {
+		if l.watched[uri] != nil {
+			continue
+		}
+		if err = b.take(b.watchSize(uri)); err != nil {
+			break
+		}
+		if start == nil {
+			start = make(map[string]*watch)
+		}
+		start[uri] = l.addWatch(uri)
+		start[uri].wanted = true
+	}
+	return start, stop, err
 }
 
 // update changes the state of the session, in the store if it has one. change is called with b.legacy.mu held.
@@ -164,16 +162,13 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 		return err
 	}
 	if b.legacy.caller.Load() == nil {
-		if err := b.restore(st, raw); err != nil {
+		if err := b.restore(st); err != nil {
 			return err
 		}
 	}
 	b.legacy.mu.Lock()
 	start, stop, err := b.apply(st)
 	b.legacy.mu.Unlock()
-	if err != nil {
-		return err
-	}
 	for _, stop := range stop {
 		stop()
 	}
@@ -189,11 +184,11 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 			}
 		}
 	}
-	return context.Cause(ctx)
+	return errors.Join(err, context.Cause(ctx))
 }
 
-// restore opens the session of a handshake that another process has answered. raw is its state.
-func (b *binding) restore(st *sessionState, raw json.RawMessage) error {
+// restore opens the session of a handshake that another process has answered.
+func (b *binding) restore(st *sessionState) error {
 	if _, err := b.server.core.Describe(); err != nil {
 		return err
 	}
@@ -201,7 +196,11 @@ func (b *binding) restore(st *sessionState, raw json.RawMessage) error {
 		Version: st.Handshake.ProtocolVersion, Info: &st.Handshake.ClientInfo, Capabilities: st.Handshake.Capabilities,
 		LogLevel: st.Level, Principal: b.link.Principal, Network: b.link.Network,
 	}
-	if err := b.takeHandshake(raw); err != nil {
+	handshake, err := json.Marshal(st.Handshake)
+	if err == nil {
+		err = b.takeHandshake(handshake)
+	}
+	if err != nil {
 		return err
 	}
 	b.legacy.caller.Store(caller)
@@ -212,7 +211,7 @@ func (b *binding) restore(st *sessionState, raw json.RawMessage) error {
 // gone, which its subscriber need not know. A change between the two beginnings has not been reported here. If the client does not
 // listen, it is notified when it begins to.
 func (b *binding) adopt(ctx context.Context, uri string, w *watch, listening bool) {
-	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodResourcesSubscribe, fmt.Appendf(nil, `{"uri":%s}`, jsonscan.Quote(uri)))
+	req, err := jsonrpc.NewRequest(jsonrpc.IntID(0), mcp.MethodResourcesSubscribe, fmt.Appendf(nil, `{"uri":%s}`, jsonscan.AppendString(nil, uri)))
 	var stop func()
 	if err == nil {
 		stop, _ = b.watchResource(ctx, req, b.legacy.caller.Load(), uri)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/era/eratest"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -72,6 +74,7 @@ type storedSession struct {
 	store   *stateStore
 	core    *bookCore
 	handler transport.SessionHandler
+	room    *quota.Retained
 
 	applyMu sync.Mutex
 	applied int
@@ -81,7 +84,11 @@ type storedSession struct {
 }
 
 func newStoredSession(t *testing.T, store *stateStore, missing ...string) *storedSession {
-	s := &storedSession{T: t, store: store, core: &bookCore{missing: map[string]bool{}}}
+	return newLimitedSession(t, store, nil, missing...)
+}
+
+func newLimitedSession(t *testing.T, store *stateStore, room *quota.Retained, missing ...string) *storedSession {
+	s := &storedSession{T: t, store: store, core: &bookCore{missing: map[string]bool{}}, room: room}
 	for _, uri := range missing {
 		s.core.missing[uri] = true
 	}
@@ -89,7 +96,7 @@ func newStoredSession(t *testing.T, store *stateStore, missing ...string) *store
 	if store != nil {
 		link.State = s
 	}
-	s.handler = era.NewServer(s.core, nil, nil).Bind(link).(transport.SessionHandler)
+	s.handler = era.NewServer(s.core, nil, room).Bind(link).(transport.SessionHandler)
 	return s
 }
 
@@ -300,5 +307,52 @@ func TestSubscriptionsConcurrently(t *testing.T) {
 		if own := slices.Contains(state.Resources, "a") && slices.Contains(state.Resources, "b"); own != (rounds%2 == 1) {
 			t.Fatalf("episode %d: a change is lost: the state has %s after %d rounds", episode, want, rounds)
 		}
+	}
+}
+
+// A session counts about the same bytes in the process that has opened it and in one that goes on with it.
+func TestBytesOfContinuedSession(t *testing.T) {
+	shared := &stateStore{}
+	first := newLimitedSession(t, shared, quota.NewRetained(1<<20))
+	first.open()
+	for i := range 20 {
+		first.must(mcp.MethodResourcesSubscribe, fmt.Sprintf(`{"uri":"book://%d/%s"}`, i, strings.Repeat("x", 1<<10)))
+	}
+	second := newLimitedSession(t, shared, quota.NewRetained(1<<20))
+	second.reload(false)
+	if a, b := first.room.Held(), second.room.Held(); a < 40<<10 || b < a-1<<10 || b > a+1<<10 {
+		t.Errorf("%d bytes where it was opened, %d where it goes on", a, b)
+	}
+	for i := range 20 {
+		second.must(mcp.MethodResourcesUnsubscribe, fmt.Sprintf(`{"uri":"book://%d/%s"}`, i, strings.Repeat("x", 1<<10)))
+	}
+	if held := second.room.Held(); held > 4<<10 {
+		t.Errorf("%d bytes are held without watches", held)
+	}
+}
+
+// A process without room for a watch of another process does everything else that the state says.
+func TestChangedStateWithoutRoom(t *testing.T) {
+	shared := &stateStore{}
+	roomy := newStoredSession(t, shared)
+	roomy.open()
+	full := newLimitedSession(t, shared, quota.NewRetained(48<<10))
+	full.reload(false)
+	for _, uri := range []string{"book://old", "book://kept"} {
+		roomy.must(mcp.MethodResourcesSubscribe, `{"uri":"`+uri+`"}`)
+	}
+	full.reload(false)
+	roomy.must(mcp.MethodResourcesUnsubscribe, `{"uri":"book://old"}`)
+	for i := range 8 {
+		roomy.must(mcp.MethodResourcesSubscribe, fmt.Sprintf(`{"uri":"book://%d/%s"}`, i, strings.Repeat("x", 8000)))
+	}
+	full.applyMu.Lock()
+	err := full.apply(false)
+	full.applyMu.Unlock()
+	if busy, ok := errors.AsType[*jsonrpc.Error](err); !ok || busy.Code != jsonrpc.Busy {
+		t.Errorf("the error is %v, want Busy", err)
+	}
+	if watched := full.core.watched(); !strings.Contains(watched, "book://kept") || strings.Contains(watched, "book://old") || !strings.Contains(watched, "book://0/") {
+		t.Errorf("these are watched: %.300s", watched)
 	}
 }

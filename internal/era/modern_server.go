@@ -357,8 +357,9 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
+	opened := false
+	defer func() { // also after a panic
+		if !opened {
 			release()
 		}
 	}()
@@ -379,9 +380,10 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 		return nil, err
 	}
 	s.stop = func() {
+		defer release()
 		stop()
-		release()
 	}
+	opened = true
 	return s, nil
 }
 

@@ -62,7 +62,7 @@ func (b *binding) close() {
 
 func (b *binding) holder() quota.Holder { return quota.HolderOf(b.link.Principal, b.link.Network) }
 
-// takeHandshake counts the handshake of a session in place of the last one. params are its params, or its state.
+// takeHandshake counts the handshake of a session in place of the last one.
 func (b *binding) takeHandshake(params []byte) error {
 	b.legacy.mu.Lock()
 	defer b.legacy.mu.Unlock()

@@ -49,11 +49,12 @@ func (r *Retained) Take(h Holder, bytes int64) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch held := r.held + bytes; {
-	case held > r.max:
-		return full(fmt.Sprintf("its clients may leave %d bytes in its memory, and %d are left", r.max, r.max-r.held))
-	case held > r.max/2 && h.hasShare() && r.byHolder[h]+bytes > r.max/shares:
-		return full(fmt.Sprintf("this client has left %d bytes in its memory, and may leave %d at this time", r.byHolder[h], r.max/shares))
+	room := r.max - r.held
+	if r.held+bytes > r.max/2 && h.hasShare() {
+		room = min(room, r.max/shares-r.byHolder[h])
+	}
+	if bytes > room {
+		return r.full(bytes, max(0, room))
 	}
 	if err := r.whole.Take(h, bytes); err != nil {
 		return err
@@ -84,12 +85,17 @@ func (r *Retained) add(h Holder, bytes int64) {
 // retryAfter is when a refused client may try again, in seconds. Over HTTP, it is in the header Retry-After too.
 const retryAfter = 5
 
-func full(reason string) error {
-	return &jsonrpc.Error{
+// full returns the error for bytes that have no room.
+func (r *Retained) full(bytes, room int64) error {
+	err := &jsonrpc.Error{
 		Code:    jsonrpc.Busy,
-		Message: fmt.Sprintf("the server has no room for what the request leaves behind: %s; try again in %d seconds", reason, retryAfter),
-		Data:    fmt.Appendf(nil, `{"retryAfterMs":%d}`, retryAfter*1000),
+		Message: fmt.Sprintf("the request leaves %d bytes behind in the server, which has room for %d from this client at this time", bytes, room),
 	}
+	if bytes <= r.max/2 { // it may have room later
+		err.Message += fmt.Sprintf("; end what is open, or try again in %d seconds", retryAfter)
+		err.Data = fmt.Appendf(nil, `{"retryAfterMs":%d}`, retryAfter*1000)
+	}
+	return err
 }
 
 // Return gives back bytes that were taken.

@@ -55,6 +55,11 @@ func TestRetained(t *testing.T) {
 		t.Errorf("with more than the maximum: %v", err)
 	}
 	r.Return(here, 500)
+	for bytes, retry := range map[int64]bool{400: true, 401: false} { // the second never has room
+		if e, ok := errors.AsType[*jsonrpc.Error](r.Take(here, bytes)); !ok || (e.Data != nil) != retry {
+			t.Errorf("%d bytes: %+v", bytes, e)
+		}
+	}
 	none := quota.NewRetained(-1)
 	none.Add(here, 1<<60)
 	if err := none.Take(here, 1<<60); err != nil {

@@ -27,9 +27,10 @@ type kept struct {
 	retained *quota.Retained
 	mostOpen int // tasks of one client that have not ended
 
-	mu    sync.Mutex
-	tasks map[string]*keptTask
-	open  map[quota.Holder]int // tasks that this replica has created and that have not ended
+	mu      sync.Mutex
+	expires bool // expire runs
+	tasks   map[string]*keptTask
+	open    map[quota.Holder]int // tasks that this replica has created and that have not ended
 }
 
 type keptTask struct {
@@ -74,11 +75,14 @@ func (k *kept) create(id string, rec *record, call, state int, isOpen bool) erro
 	return nil
 }
 
-// know prepares for writing parts of a task.
+// know prepares for writing parts of a task that another replica may have created. Nothing is counted while expire does
+// not run.
 func (k *kept) know(id string, rec *record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.get(id, rec)
+	if k.expires {
+		k.get(id, rec)
+	}
 }
 
 // get returns the task with an id. k.mu is held.
@@ -111,26 +115,19 @@ func (k *kept) setPart(id, name string, size int) error {
 	if t == nil {
 		return nil // it has expired
 	}
-	if k.set(t, name, int64(size)) != nil {
-		return fmt.Errorf("%w: the tasks of this client may keep no more", store.ErrFull)
-	}
-	return nil
-}
-
-func (k *kept) set(t *keptTask, name string, size int64) error {
-	switch more := size - t.parts[name]; {
-	case more > 0:
-		if k.retained.Take(t.holder, more) == nil {
-			break
-		}
-		k.removeExpired(time.Now())
-		if err := k.retained.Take(t.holder, more); err != nil {
-			return err
-		}
-	case more < 0:
+	more := int64(size) - t.parts[name]
+	if more < 0 {
 		k.retained.Return(t.holder, -more)
+	} else if k.retained.Take(t.holder, more) != nil {
+		k.removeExpired(time.Now())
+		if k.tasks[id] == nil {
+			return nil // it has expired
+		}
+		if k.retained.Take(t.holder, more) != nil {
+			return fmt.Errorf("%w: the tasks of this client may keep no more", store.ErrFull)
+		}
 	}
-	t.parts[name] = size
+	t.parts[name] = int64(size)
 	return nil
 }
 
@@ -168,6 +165,9 @@ const expiryInterval = time.Minute
 
 // expire stops to count tasks when they expire, until ctx ends. Then it counts none.
 func (k *kept) expire(ctx context.Context) {
+	k.mu.Lock()
+	k.expires = true
+	k.mu.Unlock()
 	ticker := time.NewTicker(expiryInterval)
 	defer ticker.Stop()
 	for {
@@ -178,6 +178,7 @@ func (k *kept) expire(ctx context.Context) {
 			k.mu.Unlock()
 		case <-ctx.Done():
 			k.mu.Lock()
+			k.expires = false
 			for id, t := range k.tasks {
 				k.remove(id, t)
 			}

@@ -98,8 +98,11 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 // unstored returns the outcome of a call whose own outcome cannot be stored because of err.
 func unstored(outcome *Outcome, err error) Outcome {
 	executed := "the call was executed, but its outcome with %d bytes cannot be stored: %v"
-	if outcome.Questions != nil {
+	switch {
+	case outcome.Questions != nil:
 		executed = "the call may have been executed: its questions and its state with %d bytes cannot be stored: %v"
+	case outcome.Error != nil: // it may be the error of a check before the function
+		executed = "the call may have been executed: its error with %d bytes cannot be stored: %v"
 	}
 	return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: fmt.Sprintf(executed, outcome.size(), err)}}
 }

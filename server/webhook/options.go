@@ -36,7 +36,7 @@ type Options struct {
 	// subscription without expiry is removed when its deliveries were suspended for 7 days.
 	Forever bool
 	// MaxSubscriptions is the maximum number of subscriptions. Replicas that add subscriptions at the same moment may
-	// exceed it. Default 10,000.
+	// exceed it. Default 10,000. For more, server.Options.RetainedBytes must be larger: each needs at least 4 KiB of it.
 	MaxSubscriptions int
 	// MaxPerPrincipal is the maximum number of subscriptions of one principal. Replicas count them together. Default
 	// 100, maximum 10,000.
