@@ -29,7 +29,7 @@ func TestOptionalInterfaceRule(t *testing.T) {
 	planted(t, "clean.go", "server/planted.go", assertsUnlisted(nil, nil))
 }
 
-var firstColumn = regexp.MustCompile("(?m)^\\|.*?\\|")
+var firstColumn = regexp.MustCompile(`(?m)^\|.*?\|`)
 
 // optionalInterfaces returns the names in the first column of the table, with their packages.
 func optionalInterfaces(t *testing.T) []string {
@@ -41,7 +41,7 @@ func optionalInterfaces(t *testing.T) []string {
 	_, section, _ := strings.Cut(string(text), "\n## Optional interfaces\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	column := strings.Join(firstColumn.FindAllString(section, -1), "")
-	names := regexp.MustCompile("[a-z]+\\.[A-Za-z]+").FindAllString(column, -1)
+	names := regexp.MustCompile(`[a-z]+\.[A-Za-z]+`).FindAllString(column, -1)
 	if len(names) == 0 {
 		t.Fatal("docs/architecture.md has no table of optional interfaces")
 	}
