@@ -25,7 +25,8 @@ func Principal(ctx context.Context) string {
 
 // WithNetwork returns a context that names the network of a client, for its share of the limits that protect a server from
 // clients that are not authenticated: an IPv4 address such as 192.0.2.7, or the first 64 bits of an IPv6 address such as
-// 2001:db8:1:2::/64, which one client can have as a whole. The endpoints of HTTP call it.
+// 2001:db8:1:2::/64, which one client can have as a whole. The endpoints of HTTP call it, with "unknown" for a client without an
+// address, such as over a Unix socket.
 func WithNetwork(ctx context.Context, network string) context.Context {
 	return &networkContext{ctx, network}
 }
