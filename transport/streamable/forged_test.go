@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -115,4 +117,53 @@ func postAt(t *testing.T, at *rig, id, body string) *http.Response {
 	_, _ = io.Copy(io.Discard, res.Body)
 	res.Body.Close()
 	return res
+}
+
+// A record that a replica cannot read ends the session at this replica, which keeps the record: a replica of a later version
+// may have written it.
+func TestUnreadableRecordIsKept(t *testing.T) {
+	ttl := transport.Limits{}.WithDefaults().SessionTTL
+	for name, learn := range map[string]func(shared store.Store, id string) error{
+		"by a notice": func(shared store.Store, id string) error {
+			return shared.Publish(t.Context(), "sessions", []byte(`{"session":"`+id+`"}`))
+		},
+		"when it is refreshed": func(store.Store, string) error {
+			<-time.After(ttl / 2)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := newStore(t)
+				var log bytes.Buffer
+				at := newMemoryEndpoint(t, sharing{newServer(), shared}, &streamable.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				id := at.open(t.Context())
+				at.wantStatus(id, http.StatusOK)
+				key, later := "sessions/"+id, `{"version":99}`
+				item, err := shared.Get(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := shared.Update(t.Context(), key, []byte(later), item.Revision, 2*ttl); err != nil {
+					t.Fatal(err)
+				}
+				if err := learn(shared, id); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if n := strings.Count(log.String(), "has the version 99"); n != 1 {
+					t.Errorf("%d errors are logged, want 1", n)
+				}
+				for range 1000 {
+					at.wantStatus(id, http.StatusNotFound)
+				}
+				if kept, err := shared.Get(t.Context(), key); err != nil || string(kept.Value) != later {
+					t.Errorf("the record is %s; %v", kept.Value, err)
+				}
+				if n := strings.Count(log.String(), "has the version 99"); n > 100 {
+					t.Errorf("%d errors are logged for 1000 requests", n)
+				}
+			})
+		})
+	}
 }

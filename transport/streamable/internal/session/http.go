@@ -78,7 +78,7 @@ func (t *Sessions) refuse(w http.ResponseWriter, err error) {
 	switch busy, ok := errors.AsType[busyError](err); {
 	case ok:
 		httpguard.RefuseBusy(w, busy.Error())
-	case errors.Is(err, errNoSession):
+	case errors.Is(err, errNoSession), errors.Is(err, errUnreadable):
 		httpguard.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "the session does not exist; begin a new one with initialize")
 	case errors.Is(err, errAskerEnded):
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, err.Error())

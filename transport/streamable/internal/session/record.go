@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -51,7 +52,7 @@ func (s *session) create(ctx context.Context) error {
 	return err
 }
 
-// load returns the record of a session, or [errNoSession].
+// load returns the record of a session, or [errNoSession] or [errUnreadable].
 func (t *Sessions) load(ctx context.Context, id string) (*state.Record[record], error) {
 	if store.CheckName(recordKey(id)) != nil { // an endpoint makes no such id
 		return nil, errNoSession
@@ -63,15 +64,14 @@ func (t *Sessions) load(ctx context.Context, id string) (*state.Record[record], 
 	return stored, t.errorOf(err)
 }
 
-// errorOf returns the error of an operation with a record: [errNoSession], or the error of the store. A client whose record
-// cannot be read must begin a new session, since no later attempt can succeed.
+// errorOf returns the error of an operation with a record: [errNoSession], [errUnreadable], or the error of the store.
 func (t *Sessions) errorOf(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return errNoSession
 	case errors.Is(err, state.ErrUnreadable):
-		t.config.Logger.Error("streamable: the record of a session cannot be read", "error", err)
-		return errNoSession
+		t.unreadable.Log(slog.LevelError, "streamable: the record of a session cannot be read", "error", err)
+		return errUnreadable
 	}
 	return err
 }

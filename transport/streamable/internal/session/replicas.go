@@ -188,6 +188,8 @@ func (r *replicas) reload(s *session) {
 	switch err := s.reload(ctx); {
 	case errors.Is(err, errNoSession):
 		r.sessions.discard(ctx, s, true)
+	case errors.Is(err, errUnreadable):
+		r.sessions.discard(ctx, s, false)
 	case err != nil && ctx.Err() == nil:
 		r.sessions.config.Logger.Warn("streamable: reading a session failed", "error", err)
 	}

@@ -182,7 +182,8 @@ func (s *session) clientListens(ctx context.Context, missed bool) {
 	}
 }
 
-// reload applies what other replicas have changed. The error is [errNoSession] if the session does not exist any more.
+// reload applies what other replicas have changed. The error is [errNoSession] if the session does not exist any more, or
+// [errUnreadable].
 func (s *session) reload(ctx context.Context) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()

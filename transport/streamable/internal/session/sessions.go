@@ -59,6 +59,8 @@ type Sessions struct {
 	shared   bool // other replicas may use the store
 	replicas *replicas
 
+	unreadable *quota.Samples // errors of records that this replica cannot read
+
 	ctx        context.Context // ends with Close
 	cancel     context.CancelCauseFunc
 	background sync.WaitGroup // goroutines for other replicas
@@ -75,7 +77,7 @@ type Sessions struct {
 
 // New returns an empty table. The caller must call Close.
 func New(config Config) (*Sessions, error) {
-	t := &Sessions{config: config, store: config.Store, shared: config.Store != nil, open: make(map[string]*session)}
+	t := &Sessions{config: config, store: config.Store, shared: config.Store != nil, unreadable: quota.NewSamples(config.Logger), open: make(map[string]*session)}
 	if !t.shared {
 		memory, err := store.NewMemory(&store.MemoryOptions{
 			Limits: store.Limits{LogBytes: ownLogBytes, LogAge: ownLogAge, LogEntries: ownLogEntries},
@@ -109,7 +111,12 @@ func (t *Sessions) Close() error {
 	return nil
 }
 
-var errNoSession = errors.New("the session does not exist")
+var (
+	errNoSession = errors.New("the session does not exist")
+	// errUnreadable means that this replica cannot read the record of a session. The session ends here, and its client must begin
+	// a new one. The record stays: a replica of a later version may have written it.
+	errUnreadable = errors.New("the record of the session cannot be read")
+)
 
 // begin opens a session in this replica. prepare gives it a version, and a new record or the record of another replica.
 func (t *Sessions) begin(id, principal, network string, idle time.Duration, prepare func(*session) error) (*session, error) {
@@ -260,6 +267,8 @@ func (t *Sessions) check(s *session) {
 	switch err := s.refresh(ctx); {
 	case errors.Is(err, errNoSession):
 		t.discard(ctx, s, true)
+	case errors.Is(err, errUnreadable):
+		t.discard(ctx, s, false)
 	case err != nil:
 		t.config.Logger.Warn("streamable: extending the life of a session failed", "error", err)
 		t.mu.Lock()
