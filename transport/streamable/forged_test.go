@@ -17,11 +17,12 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A remembering store remembers the last value that was created.
+// A remembering store remembers the last key that was created, and the last stream that was appended to.
 type remembering struct {
 	store.Store
-	mu  sync.Mutex
-	key string
+	forges      bool // an entry before the first one of each stream
+	mu          sync.Mutex
+	key, stream string
 }
 
 func (r *remembering) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
@@ -31,12 +32,42 @@ func (r *remembering) Create(ctx context.Context, key string, value []byte, ttl 
 	return r.Store.Create(ctx, key, value, ttl)
 }
 
+func (r *remembering) Append(ctx context.Context, stream string, data []byte) (uint64, error) {
+	r.mu.Lock()
+	first := stream != r.stream
+	r.stream = stream
+	r.mu.Unlock()
+	if first && r.forges {
+		if err := r.forge(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return r.Store.Append(ctx, stream, data)
+}
+
+// forge appends a forged entry to the last stream.
+func (r *remembering) forge(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.Store.Append(ctx, r.stream, []byte("forged"))
+	return err
+}
+
+func sealed(t *testing.T, s store.Store) store.Store {
+	t.Helper()
+	sealed, err := store.Sealed(s, bytes.Repeat([]byte("k"), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
 // A session whose record was changed in the store does not exist any more for another replica, so that its client begins a
 // new one. The other sessions go on.
 func TestForgedSessions(t *testing.T) {
-	for name, seal := range map[string]func(store.Store) (store.Store, error){
-		"plain":  func(s store.Store) (store.Store, error) { return s, nil },
-		"sealed": func(s store.Store) (store.Store, error) { return store.Sealed(s, bytes.Repeat([]byte("k"), 32)) },
+	for name, seal := range map[string]func(*testing.T, store.Store) store.Store{
+		"plain":  func(_ *testing.T, s store.Store) store.Store { return s },
+		"sealed": sealed,
 	} {
 		for change, forge := range map[string]func(value, other []byte) []byte{
 			"half":            func(value, _ []byte) []byte { return value[:len(value)/2] },
@@ -49,10 +80,7 @@ func TestForgedSessions(t *testing.T) {
 		} {
 			t.Run(name+"/"+change, func(t *testing.T) {
 				engine := &remembering{Store: newStore(t)}
-				shared, err := seal(engine)
-				if err != nil {
-					t.Fatal(err)
-				}
+				shared := seal(t, engine)
 				opts := &streamable.Options{Logger: slog.New(slog.DiscardHandler)}
 				first, second := serve(t, sharing{newServer(), shared}, opts), serve(t, sharing{newServer(), shared}, opts)
 				good := openAt(t, first)
@@ -163,6 +191,72 @@ func TestUnreadableRecordIsKept(t *testing.T) {
 				if n := strings.Count(log.String(), "has the version 99"); n > 100 {
 					t.Errorf("%d errors are logged for 1000 requests", n)
 				}
+			})
+		})
+	}
+}
+
+// A client that resumes the stream of a call before a forged entry is refused for good, whichever replica it asks.
+func TestForgedEventOfCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan struct{})
+		engine := &remembering{Store: newStore(t)}
+		shared := sealed(t, engine)
+		newReplica := func() *memoryEndpoint {
+			return newMemoryEndpoint(t, sharing{newStepServer(next), shared}, &streamable.Options{Logger: quiet, KeepAlive: -1})
+		}
+		one, other := newReplica(), newReplica()
+		id := one.open(t.Context())
+		ctx, disconnect := context.WithCancel(t.Context())
+		first := one.async(ctx, http.MethodPost, id, call(1, "walk", `{}`))
+		next <- struct{}{}
+		synctest.Wait()
+		disconnect()
+		last := lastEventID((<-first).Body.String())
+		if err := engine.forge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next <- struct{}{}
+		synctest.Wait()
+		check := func(when string) {
+			for i, d := range []*memoryEndpoint{one, other} {
+				if w := <-d.resume(t.Context(), id, last); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "not available") {
+					t.Errorf("replica %d, %s: answered with %d %s", i+1, when, w.Code, w.Body)
+				}
+			}
+		}
+		check("during the call")
+		close(next)
+		synctest.Wait()
+		check("after the call")
+	})
+}
+
+// A client that resumes the stream of unsolicited messages before a forged entry gets new events, whichever replica it asks.
+func TestForgedUnsolicitedEvent(t *testing.T) {
+	for i, name := range []string{"same replica", "another replica"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine := &remembering{Store: newStore(t)}
+				replicas := newMemoryReplicas(t, 2, sealed(t, engine))
+				id := replicas[0].open(t.Context())
+				replicas[0].subscribe(id, 1)
+				last := replicas[0].listen(id, "").end()
+				if err := engine.forge(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				replicas[0].server.ResourceUpdated("book:1")
+				synctest.Wait()
+				resumed := replicas[i].listen(id, last)
+				if resumed.hasEnded() {
+					t.Fatalf("answered with %d %s", resumed.recorder.Code, resumed.recorder.Body)
+				}
+				before := len(resumed.books())
+				replicas[i].server.ResourceUpdated("book:1")
+				if after := len(resumed.books()); after != before+1 {
+					t.Errorf("the client is notified of a change %d times", after-before)
+				}
+				resumed.end()
 			})
 		})
 	}

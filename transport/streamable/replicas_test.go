@@ -503,12 +503,16 @@ func TestMissedNotices(t *testing.T) {
 // A call has one outcome, also if the replica that runs it was considered dead in the meantime.
 func TestOneOutcomeOfCall(t *testing.T) {
 	for name, stays := range map[string]bool{"client disconnects": false, "client stays": true} {
-		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testOneOutcome(t, stays) }) })
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testOneOutcome(t, stays, newStore(t)) }) })
+		t.Run(name+"/forged entries", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				testOneOutcome(t, stays, sealed(t, &remembering{Store: newStore(t), forges: true}))
+			})
+		})
 	}
 }
 
-func testOneOutcome(t *testing.T, stays bool) {
-	shared := newStore(t)
+func testOneOutcome(t *testing.T, stays bool, shared store.Store) {
 	next := make(chan struct{})
 	connection := &switchedStore{Store: shared}
 	one := newMemoryEndpoint(t, sharing{newStepServer(next), connection}, &streamable.Options{Logger: quiet, KeepAlive: -1})

@@ -39,14 +39,19 @@ func (t *Sessions) resume(w http.ResponseWriter, r *http.Request, s *session, c 
 		defer st.detach(c)
 		c.wait(r.Context(), s)
 	case err == nil:
-	case errors.Is(err, store.ErrPurged) && unsolicited:
+	case notAvailable(err) && unsolicited:
 		return false
-	case errors.Is(err, store.ErrPurged):
+	case notAvailable(err):
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the events after Last-Event-ID are not available")
 	default:
 		t.refuse(w, err)
 	}
 	return true
+}
+
+// notAvailable reports whether an event can never be sent to the client: it is no longer stored, or it was changed in the store.
+func notAvailable(err error) bool {
+	return errors.Is(err, store.ErrPurged) || errors.Is(err, store.ErrForged)
 }
 
 // read returns the entries of a stream after one.
@@ -208,6 +213,9 @@ func (s *session) finishStream(ctx context.Context, c *response, name string, af
 // outcome returns the last entry of the stream of a call that has ended.
 func (s *session) outcome(ctx context.Context, name string) (store.Entry, error) {
 	for entry, err := range s.sessions.store.Read(ctx, s.streamKey(name), 0) {
+		if errors.Is(err, store.ErrForged) {
+			continue
+		}
 		if err != nil || isLast(entry) {
 			return entry, err
 		}
@@ -218,6 +226,9 @@ func (s *session) outcome(ctx context.Context, name string) (store.Entry, error)
 // lostReply returns the reply to the call of a stream whose replica has ended.
 func (s *session) lostReply(ctx context.Context, name string) ([]byte, error) {
 	for entry, err := range s.sessions.store.Read(ctx, s.streamKey(name), 0) {
+		if errors.Is(err, store.ErrForged) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
