@@ -75,9 +75,13 @@ func (t *Sessions) ReceiveBatch(w http.ResponseWriter, r *http.Request, accepts 
 
 // refuse answers a request that has failed.
 func (t *Sessions) refuse(w http.ResponseWriter, err error) {
-	switch busy, ok := errors.AsType[busyError](err); {
-	case ok:
+	busy, isBusy := errors.AsType[busyError](err)
+	failure, _ := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case isBusy:
 		httpguard.RefuseBusy(w, busy.Error())
+	case failure != nil && failure.Code == jsonrpc.Busy: // the handler has no room for the session
+		httpguard.RefuseBusy(w, failure.Message)
 	case errors.Is(err, errNoSession), errors.Is(err, errUnreadable):
 		httpguard.Refuse(w, http.StatusNotFound, jsonrpc.InvalidRequest, "the session does not exist; begin a new one with initialize")
 	case errors.Is(err, errAskerEnded):

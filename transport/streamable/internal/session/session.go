@@ -203,9 +203,12 @@ func (s *session) refresh(ctx context.Context) error {
 // UpdateState implements [transport.StateStore].
 func (s *session) UpdateState(ctx context.Context, change func(json.RawMessage) (json.RawMessage, error)) error {
 	err := s.save(ctx, change)
+	failure, _ := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case err == nil:
 		return nil
+	case failure != nil && failure.Code == jsonrpc.Busy:
+		return err
 	case errors.Is(err, store.ErrTooLarge):
 		return errTooMuchState
 	}
