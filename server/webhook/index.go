@@ -15,11 +15,9 @@ type index struct {
 	mu         sync.Mutex
 	byID       map[string]*delivery.Subscription
 	byEvent    map[string]map[string]*delivery.Subscription
-	principals map[string]int // how many subscriptions each has
-	// pending and pendingOf count the subscriptions that this replica is adding: of all principals, and of each.
-	pending   int
-	pendingOf map[string]int
-	retained  *quota.Retained
+	principals map[string]int                      // how many subscriptions each has
+	pending    map[*delivery.Subscription]struct{} // that this replica is adding
+	retained   *quota.Retained
 }
 
 // subscriptionMemory is the memory in bytes of a subscription, in addition to its key, with its records in the store.
@@ -35,7 +33,7 @@ func holderOf(key *delivery.Key) quota.Holder { return quota.HolderOf(key.Princi
 func newIndex() *index {
 	return &index{
 		byID: map[string]*delivery.Subscription{}, byEvent: map[string]map[string]*delivery.Subscription{},
-		principals: map[string]int{}, pendingOf: map[string]int{},
+		principals: map[string]int{}, pending: map[*delivery.Subscription]struct{}{},
 	}
 }
 
@@ -104,24 +102,29 @@ func (x *index) live(in map[string]*delivery.Subscription, now time.Time) []*del
 
 // reserve makes room for a subscription that is being added, and counts it until release is called. The error is a
 // [delivery.LimitError].
-func (x *index) reserve(principal string, maxOwn, maxAll int, now time.Time) (release func(), err error) {
+func (x *index) reserve(sub *delivery.Subscription, maxOwn, maxAll int, now time.Time) (release func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := len(x.live(x.byID, now)) + x.pending // live removes what has expired
+	all := len(x.live(x.byID, now)) // live removes what has expired
+	own := x.principals[sub.Principal]
+	for other := range x.pending {
+		if x.byID[other.ID] != nil { // it is counted already
+			continue
+		}
+		if all++; other.Principal == sub.Principal {
+			own++
+		}
+	}
 	switch {
-	case x.principals[principal]+x.pendingOf[principal] >= maxOwn:
+	case own >= maxOwn:
 		return nil, &delivery.LimitError{Limit: "subscriptions", Max: maxOwn}
 	case all >= maxAll:
 		return nil, &delivery.LimitError{Limit: "subscriptions", Max: maxAll}
 	}
-	x.pending++
-	x.pendingOf[principal]++
+	x.pending[sub] = struct{}{}
 	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.pending--
-		if x.pendingOf[principal]--; x.pendingOf[principal] == 0 {
-			delete(x.pendingOf, principal)
-		}
+		delete(x.pending, sub)
 	}, nil
 }

@@ -48,7 +48,7 @@ func (d *deliverer) Subscribe(ctx context.Context, r delivery.Request) (delivery
 	}
 	live := existing != nil
 	if !live {
-		release, err := d.index.reserve(r.Principal, d.options.MaxPerPrincipal, d.options.MaxSubscriptions, now)
+		release, err := d.index.reserve(&requested.Subscription, d.options.MaxPerPrincipal, d.options.MaxSubscriptions, now)
 		if err != nil {
 			return delivery.Grant{}, err
 		}
