@@ -156,17 +156,10 @@ func TestRetainedBytes(t *testing.T) {
 				hoarder = as("ann", dialer)
 			}
 			defer hoarder.Close()
-			late := time.After(waittest.Timeout)
-			for {
-				if end, err = thing.leave(t.Context(), s, hoarder, 2000); err == nil {
-					break
-				}
-				select {
-				case <-late:
-					t.Fatalf("%d bytes are still counted, %d at the beginning: %v", server.Retained(s), idle, err)
-				case <-time.After(10 * time.Millisecond): // a server ends things after it has answered
-				}
-			}
+			waittest.Until(t, fmt.Sprintf("room, after %d bytes at the beginning", idle), func() bool { // a server ends things after it has answered
+				end, err = thing.leave(t.Context(), s, hoarder, 2000)
+				return err == nil
+			})
 			if end != nil {
 				end()
 			}
@@ -196,19 +189,13 @@ func TestRetainedHandshakes(t *testing.T) {
 		}
 	}
 	sessions[0].Close()
-	late := time.After(waittest.Timeout)
-	for {
+	waittest.Until(t, "room after the end of a session", func() bool { // a server ends a session after its client
 		session, err := client.Connect(t.Context(), dialer, opts)
 		if err == nil {
 			sessions[0] = session
-			break
 		}
-		select {
-		case <-late:
-			t.Fatalf("after the end of a session: %v", err)
-		case <-time.After(10 * time.Millisecond): // a server ends a session after its client
-		}
-	}
+		return err == nil
+	})
 }
 
 // Tasks leave room for sessions, also in a store that both use.

@@ -187,7 +187,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	s.memory = schema.NewMemory(s.options.ValidationMemory)
 	s.retained = quota.NewRetained(s.retainedBytes())
 	if webhooks, ok := s.options.Webhooks.(retainer); ok {
-		webhooks.Retain(quota.NewRetained(s.retainedBytes())) // those in the store count without a limit, and leave room for sessions
+		webhooks.Retain(quota.NewRetained(s.retainedBytes())) // subscriptions in the store count without a limit, and must leave room for sessions
 	}
 	s.store.shared = s.options.Store
 	s.registry = &registry{server: s}

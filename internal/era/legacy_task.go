@@ -117,8 +117,7 @@ func StoredResult(c *mcp.Call) json.RawMessage {
 // defaultTaskTTL is the time to live of a task whose tool has none.
 const defaultTaskTTL = 24 * time.Hour
 
-// taskTTL returns the time to live of a call's task: ttl, which is that of the tool, or less if a client of 2025-11-25
-// wants less.
+// taskTTL returns the time to live of a call's task. ttl is the tool's, and a client of 2025-11-25 may want less.
 func taskTTL(c *call, ttl time.Duration) time.Duration {
 	if ttl <= 0 {
 		ttl = defaultTaskTTL

@@ -74,11 +74,14 @@ func (r *Retained) Add(h Holder, bytes int64) {
 	r.add(h, bytes)
 }
 
-// add counts bytes. r.mu is held.
+// add counts bytes, which are negative when they are given back. r.mu is held.
 func (r *Retained) add(h Holder, bytes int64) {
 	r.held += bytes
-	if h.hasShare() {
-		r.byHolder[h] += bytes
+	if !h.hasShare() {
+		return
+	}
+	if r.byHolder[h] += bytes; r.byHolder[h] <= 0 {
+		delete(r.byHolder, h)
 	}
 }
 
@@ -99,21 +102,7 @@ func (r *Retained) full(bytes, room int64) error {
 }
 
 // Return gives back bytes that were taken.
-func (r *Retained) Return(h Holder, bytes int64) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.whole.Return(h, bytes)
-	r.held -= bytes
-	if !h.hasShare() {
-		return
-	}
-	if r.byHolder[h] -= bytes; r.byHolder[h] <= 0 {
-		delete(r.byHolder, h)
-	}
-}
+func (r *Retained) Return(h Holder, bytes int64) { r.Add(h, -bytes) }
 
 // Held returns how many bytes are held.
 func (r *Retained) Held() int64 {

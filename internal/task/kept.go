@@ -58,12 +58,7 @@ func (k *kept) create(id string, rec *record, call, state int, isOpen bool) erro
 		return &jsonrpc.Error{Code: jsonrpc.Busy, Message: fmt.Sprintf("the caller has %d tasks that have not ended; cancel some, or try again later", n)}
 	}
 	size := int64(taskSize + outcomeRoom + call + state)
-	err := k.retained.Take(holder, size)
-	if err != nil {
-		k.removeExpired(time.Now())
-		err = k.retained.Take(holder, size)
-	}
-	if err != nil {
+	if err := k.take(holder, size); err != nil {
 		return err
 	}
 	t := k.get(id, rec)
@@ -118,17 +113,24 @@ func (k *kept) setPart(id, name string, size int) error {
 	more := int64(size) - t.parts[name]
 	if more < 0 {
 		k.retained.Return(t.holder, -more)
-	} else if k.retained.Take(t.holder, more) != nil {
-		k.removeExpired(time.Now())
-		if k.tasks[id] == nil {
-			return nil // it has expired
-		}
-		if k.retained.Take(t.holder, more) != nil {
-			return fmt.Errorf("%w: the tasks of this client may keep no more", store.ErrFull)
-		}
+	} else if k.take(t.holder, more) != nil {
+		return fmt.Errorf("%w: the tasks of this client may keep no more", store.ErrFull)
+	}
+	if k.tasks[id] == nil { // it has expired meanwhile
+		k.retained.Return(t.holder, more)
+		return nil
 	}
 	t.parts[name] = int64(size)
 	return nil
+}
+
+// take counts bytes. Tasks that have expired make room if there is none. k.mu is held.
+func (k *kept) take(h quota.Holder, bytes int64) error {
+	if k.retained.Take(h, bytes) == nil {
+		return nil
+	}
+	k.removeExpired(time.Now())
+	return k.retained.Take(h, bytes)
 }
 
 // end drops what an ended task does not keep.

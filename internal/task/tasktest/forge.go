@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/task"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -115,24 +116,18 @@ func (f *forger) create(principal string, size int) *forgedTask {
 		f.Fatal(err)
 	}
 	made := &forgedTask{created.TaskID, principal, size, call}
-	for deadline := time.Now().Add(time.Minute); ; {
+	waittest.Until(f.T, "the end of the task", func() bool {
 		got, err := f.task.Get(f.Context(), made.id, principal)
 		if err != nil {
 			f.Fatal(err)
 		}
-		if got.Status == mcp.TaskCompleted {
-			break
-		}
-		if time.Now().After(deadline) {
-			f.Fatalf("the task is %s after a minute", got.Status)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
+		return got.Status == mcp.TaskCompleted
+	})
 	f.tasks = append(f.tasks, made)
 	return made
 }
 
-// forgeries returns values in place of the one of a key. nil deletes it.
+// forgeries returns values to put in place of the value of a key. nil deletes the key.
 func (f *forger) forgeries(key string) map[string][]byte {
 	all := f.history.all(key)
 	last := all[len(all)-1]

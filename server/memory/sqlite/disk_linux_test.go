@@ -2,11 +2,8 @@ package sqlite_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,37 +18,6 @@ import (
 type disk struct {
 	folder     string
 	fill, free func(t *testing.T)
-}
-
-// diskSize is the size of the test's file system in bytes.
-const diskSize = 4 << 20
-
-// mounted returns a small file system.
-func mounted(t *testing.T) *disk {
-	folder := t.TempDir()
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, fmt.Sprint("size=", diskSize)); err != nil {
-		t.Skip("a file system cannot be mounted here: ", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(folder, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	filler := filepath.Join(folder, "filler")
-	return &disk{folder, func(t *testing.T) {
-		file, err := os.Create(filler)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if _, err := io.Copy(file, strings.NewReader(strings.Repeat("x", diskSize))); !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-	}, func(t *testing.T) {
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
-	}}
 }
 
 // limited returns a folder while the size of all files of this process can be limited.
@@ -83,85 +49,82 @@ func saved(t *testing.T, store memory.Store) map[string]string {
 	return values
 }
 
+func TestLimitedFiles(t *testing.T) { testFullDisk(t, limited(t)) }
+
 // While the disk is full, saving fails with the reason and at once, and what was saved can be read. When there is space
 // again, the store goes on without a restart. Nothing is lost that was said to be saved, and nothing is there that was not.
-func TestFullDisk(t *testing.T) {
-	for name, newDisk := range map[string]func(t *testing.T) *disk{"full file system": mounted, "file size limit": limited} {
-		t.Run(name, func(t *testing.T) {
-			d := newDisk(t)
-			path := filepath.Join(d.folder, "memory.db")
-			store := open(t, path, &sqlite.Options{Limits: &memory.Limits{Conversations: -1}})
-			want := make(map[string]string)
-			put := func(ctx context.Context, key, value string) error {
-				err := save(ctx, store, key, value)
-				if err == nil {
-					want[key] = value
-				}
-				return err
-			}
-			for i := range 40 {
-				if err := put(t.Context(), key(i), "before"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			d.fill(t)
-			var reasons []error
-			began, attempts := time.Now(), 0
-			for ; len(reasons) < 20 && attempts < 2000; attempts++ { // the log may have room
-				if err := put(t.Context(), key(attempts%50), fmt.Sprint("while it is full ", attempts, strings.Repeat("x", 5000))); err != nil {
-					reasons = append(reasons, err)
-				}
-			}
-			took := time.Since(began)
-			during := saved(t, store)
-			_, loadErr := store.Load(t.Context(), conversations(), key(0))
-			deleted, deleteErr := store.Delete(t.Context(), conversations(), key(1))
-			if deleteErr == nil {
-				delete(want, key(1))
-			}
-			_, openErr := sqlite.Open(t.Context(), filepath.Join(d.folder, "another.db"), nil)
-			d.free(t)
-
-			t.Logf("%d of %d attempts failed in %v: %v; deleted: %t, %v; another file: %v", len(reasons), attempts, took, reasons[0], deleted, deleteErr, openErr)
-			if len(reasons) != 20 || took > 10*time.Second {
-				t.Errorf("%d attempts failed in %v", len(reasons), took)
-			}
-			for _, err := range reasons {
-				if !strings.Contains(err.Error(), "full") && !strings.Contains(err.Error(), "I/O") {
-					t.Errorf("the error is %v", err)
-				}
-			}
-			if openErr == nil || !strings.Contains(openErr.Error(), "another.db") {
-				t.Errorf("opening another file: %v", openErr)
-			}
-			if loadErr != nil {
-				t.Errorf("reading while the disk is full: %v", loadErr)
-			}
-			if deleteErr != nil {
-				want[key(1)] = during[key(1)]
-			} else {
-				delete(during, key(1))
-			}
-			if !maps.Equal(during, want) {
-				t.Errorf("while the disk is full, the store has %d records, want %d", len(during), len(want))
-			}
-			for i := range 40 {
-				if err := put(t.Context(), key(i), "after"+strings.Repeat("y", 5000)); err != nil {
-					t.Fatalf("with space again: %v", err)
-				}
-			}
-			if got := saved(t, store); !maps.Equal(got, want) {
-				t.Errorf("with space again, the store has %d records, want %d", len(got), len(want))
-			}
-			if again := saved(t, open(t, path, nil)); !maps.Equal(again, want) {
-				t.Errorf("opened again, the store has %d records, want %d", len(again), len(want))
-			}
-			if other, err := sqlite.Open(t.Context(), filepath.Join(d.folder, "another.db"), nil); err != nil {
-				t.Errorf("opening the other file with space again: %v", err)
-			} else if err := other.Close(); err != nil {
-				t.Error(err)
-			}
-			checkIntegrity(t, path)
-		})
+func testFullDisk(t *testing.T, d *disk) {
+	path := filepath.Join(d.folder, "memory.db")
+	store := open(t, path, &sqlite.Options{Limits: &memory.Limits{Conversations: -1}})
+	want := make(map[string]string)
+	put := func(ctx context.Context, key, value string) error {
+		err := save(ctx, store, key, value)
+		if err == nil {
+			want[key] = value
+		}
+		return err
 	}
+	for i := range 40 {
+		if err := put(t.Context(), key(i), "before"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.fill(t)
+	var reasons []error
+	began, attempts := time.Now(), 0
+	for ; len(reasons) < 20 && attempts < 2000; attempts++ { // the log may have room
+		if err := put(t.Context(), key(attempts%50), fmt.Sprint("while it is full ", attempts, strings.Repeat("x", 5000))); err != nil {
+			reasons = append(reasons, err)
+		}
+	}
+	took := time.Since(began)
+	during := saved(t, store)
+	_, loadErr := store.Load(t.Context(), conversations(), key(0))
+	deleted, deleteErr := store.Delete(t.Context(), conversations(), key(1))
+	if deleteErr == nil {
+		delete(want, key(1))
+	}
+	_, openErr := sqlite.Open(t.Context(), filepath.Join(d.folder, "another.db"), nil)
+	d.free(t)
+
+	t.Logf("%d of %d attempts failed in %v: %v; deleted: %t, %v; another file: %v", len(reasons), attempts, took, reasons[0], deleted, deleteErr, openErr)
+	if len(reasons) != 20 || took > 10*time.Second {
+		t.Errorf("%d attempts failed in %v", len(reasons), took)
+	}
+	for _, err := range reasons {
+		if !strings.Contains(err.Error(), "full") && !strings.Contains(err.Error(), "I/O") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if openErr == nil || !strings.Contains(openErr.Error(), "another.db") {
+		t.Errorf("opening another file: %v", openErr)
+	}
+	if loadErr != nil {
+		t.Errorf("reading while the disk is full: %v", loadErr)
+	}
+	if deleteErr != nil {
+		want[key(1)] = during[key(1)]
+	} else {
+		delete(during, key(1))
+	}
+	if !maps.Equal(during, want) {
+		t.Errorf("while the disk is full, the store has %d records, want %d", len(during), len(want))
+	}
+	for i := range 40 {
+		if err := put(t.Context(), key(i), "after"+strings.Repeat("y", 5000)); err != nil {
+			t.Fatalf("with space again: %v", err)
+		}
+	}
+	if got := saved(t, store); !maps.Equal(got, want) {
+		t.Errorf("with space again, the store has %d records, want %d", len(got), len(want))
+	}
+	if again := saved(t, open(t, path, nil)); !maps.Equal(again, want) {
+		t.Errorf("opened again, the store has %d records, want %d", len(again), len(want))
+	}
+	if other, err := sqlite.Open(t.Context(), filepath.Join(d.folder, "another.db"), nil); err != nil {
+		t.Errorf("opening the other file with space again: %v", err)
+	} else if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	checkIntegrity(t, path)
 }
