@@ -104,8 +104,7 @@ type Options struct {
 	// RetainedBytes is how many bytes clients may leave behind in this process: handshakes of sessions,
 	// watched resources, open subscriptions and streams of events, and tasks. Tasks may use
 	// half of them. With a Store, tasks do not count for the process: half of the bytes are a limit of
-	// their own, for what this replica has written since its start. Webhooks have a limit of their
-	// own, of as many bytes. A request for which there is no room is refused with
+	// their own, for the tasks of all replicas. Webhooks have a limit of their own, of as many bytes. A request for which there is no room is refused with
 	// [jsonrpc.Busy]. While more than half of the bytes are used, one client has at most an eighth, so
 	// that there is room for others: an authenticated principal, or without one a network, see
 	// [mcp.Caller]. The process needs up to three times as much memory. 0 means 64 MiB. Negative: no

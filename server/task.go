@@ -108,7 +108,8 @@ func (s *Server) taskEngine() (*task.Engine, error) {
 		return nil, errStopping
 	}
 	s.tasks.engine = task.New(task.Config{
-		Store: s.store.get(), Key: s.dataKey, Run: s.runTask, Retained: s.taskRoom(), Max: s.options.MaxTasks, Logger: s.options.Logger,
+		Store: s.store.get(), Key: s.dataKey, Run: s.runTask, Retained: s.taskRoom(), Shared: s.options.Store != nil,
+		Max: s.options.MaxTasks, Logger: s.options.Logger,
 	})
 	return s.tasks.engine, nil
 }

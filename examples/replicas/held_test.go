@@ -51,6 +51,7 @@ var heldKinds = map[string]struct {
 	"sessions":              {bytes: 800},
 	"task":                  {bytes: 2 << 10},
 	"part of a task":        {bytes: 300 << 10},
+	"taskkept":              {bytes: 600},
 	"approval/requests":     {bytes: 2 << 10},
 	"webhook/subscriptions": {bytes: 1 << 10},
 	"webhook/states":        {bytes: 1 << 10},
@@ -108,7 +109,7 @@ func kindOf(key string) string {
 	switch {
 	case segments[0] == "task" && len(segments) > 2:
 		return "part of a task"
-	case segments[0] == "task", segments[0] == "sessions", segments[0] == "replica":
+	case segments[0] == "task", segments[0] == "taskkept", segments[0] == "sessions", segments[0] == "replica":
 		return segments[0]
 	}
 	return strings.Join(segments[:min(2, len(segments))], "/")
@@ -342,7 +343,7 @@ func (w *worked) tasks(ctx context.Context, n int) {
 		w.call(ctx, s, "task", strings.Repeat("x", size))
 	})
 	before := 10 // of runningTasks
-	want := map[string]int{"task": before + n, "part of a task": 0, "job": 0}
+	want := map[string]int{"task": before + n, "taskkept": before + n, "part of a task": 0, "job": 0}
 	w.await("tasks", func(h holdings) bool { return h.keys("job") == 0 })
 	w.inspect().check(w.t, fmt.Sprintf("after %d tasks", n), want)
 }

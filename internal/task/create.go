@@ -45,14 +45,16 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (*mcp.Task, error) {
 		return nil, err
 	}
 	if err := e.store(ctx, id, rec, &spec); err != nil {
-		e.kept.forget(id)
+		e.forgetKept(ctx, id)
 		return nil, err
 	}
 	return e.describe(id, rec), nil
 }
 
 func (e *Engine) store(ctx context.Context, id string, rec *record, spec *Spec) (err error) {
-	rec.Call, err = e.records.write(ctx, id, "call", spec.Call, rec.until())
+	if err = e.storeKept(ctx, id); err == nil {
+		rec.Call, err = e.records.write(ctx, id, "call", spec.Call, rec.until())
+	}
 	if err == nil {
 		rec.State, err = e.records.write(ctx, id, "state", spec.State, rec.until())
 	}

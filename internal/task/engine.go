@@ -46,15 +46,17 @@ var ErrNotCreated = errors.New("task: the task cannot be stored")
 // wraps the error of the store.
 var ErrMayBeCreated = errors.New("task: it is not known whether the task is stored")
 
-// Config configures an [Engine]. All fields but Retained are required.
+// Config configures an [Engine]. All fields but Retained and Shared are required.
 type Config struct {
 	Store store.Store
 	// Key seals records. A sealed record must open for as long as a task is kept.
 	Key *state.Key
 	// Run runs a call. It returns when ctx ends.
 	Run func(ctx context.Context, run *Run) Outcome
-	// Retained limits what tasks keep until they expire. nil means no limit.
+	// Retained limits what tasks keep until they expire. nil means no limit. Shared says that other replicas and later
+	// processes use Store: the tasks of all count.
 	Retained *quota.Retained
+	Shared   bool
 	// Max is how many tasks run at the same time. This replica accepts at most half as many of one client
 	// that have not ended, and runs at most half as many of one client, and at least 1, so that others
 	// find free workers.
@@ -68,7 +70,9 @@ type Engine struct {
 	config  Config
 	replica string // identifies this engine
 	worker  state.Worker
-	kept    *kept
+
+	kept        *kept
+	keptRecords state.Records[keptRecord]
 
 	pulling    context.Context // ends when no more jobs are taken
 	stopPull   context.CancelFunc
@@ -90,7 +94,8 @@ type watcher struct{ notify func() }
 func New(config Config) *Engine {
 	e := &Engine{
 		records: newRecords(config.Store, config.Key), config: config, replica: rand.Text(),
-		running: make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}),
+		keptRecords: state.NewRecords[keptRecord](config.Store, config.Key),
+		running:     make(map[*Run]struct{}), watchers: make(map[string]map[*watcher]struct{}),
 	}
 	e.kept = newKept(config.Retained, e.share())
 	e.worker = state.Worker{Queue: config.Store, Name: queueName, Max: config.Max, Do: e.work, Logger: config.Logger}
@@ -108,9 +113,13 @@ func (e *Engine) Start() {
 		return
 	}
 	e.started = true
+	e.kept.begin()
 	e.background.Go(e.receive)
 	e.background.Go(func() { e.kept.expire(e.pulling) })
 	e.background.Go(func() { e.worker.Work(e.pulling) })
+	if e.config.Shared {
+		e.background.Go(e.watchKept)
+	}
 }
 
 // errStopped is the cause of the end of runs at the shutdown.
@@ -218,7 +227,7 @@ func (e *Engine) Answer(ctx context.Context, id, principal string, answers map[s
 	stored := make(map[string]part)
 	for key := range rec.Questions {
 		if answer, ok := answers[key]; ok {
-			if stored[key], err = e.write(ctx, id, "answer to "+key, answer, rec.until()); err != nil {
+			if stored[key], err = e.write(ctx, id, partAnswer+key, answer, rec.until()); err != nil {
 				return err
 			}
 		}
@@ -313,13 +322,16 @@ type message struct {
 	Cancelled bool   `json:"cancelled,omitempty"`
 }
 
-// changed notifies the watchers of a task at all replicas. A message that is lost delays clients until
+// changed notifies the watchers of a task at all replicas, and tells these what it keeps. A message that is lost delays clients until
 // they ask again.
 func (e *Engine) changed(ctx context.Context, id string, rec *record) {
 	m := message{From: e.replica, ID: id, Ended: rec.Status.Ended(), Cancelled: rec.Cancelled}
 	e.handle(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 	defer cancel()
+	if err := e.storeKept(ctx, id); err != nil && !errors.Is(err, store.ErrClosed) {
+		e.config.Logger.Warn("what a task keeps cannot be passed to other replicas", "error", err)
+	}
 	data, err := json.Marshal(m)
 	if err == nil {
 		data, err = e.key.SealBytes(ctx, data, token.Binding("task", subject))

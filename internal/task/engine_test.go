@@ -160,7 +160,7 @@ func (r *rig) replicaWith(ring *token.Ring, run func(ctx context.Context, run *t
 	connection := &link{Store: r.memory}
 	e := task.New(task.Config{
 		Store: connection, Key: state.FixedKey(ring),
-		Run: run, Retained: r.retained, Max: r.max, Logger: slog.New(slog.DiscardHandler),
+		Run: run, Retained: r.retained, Shared: true, Max: r.max, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
@@ -250,10 +250,13 @@ func TestRunReadsItsRecordOnce(t *testing.T) {
 				t.Error(err)
 			}
 			run.Save(ctx, json.RawMessage(`{"half":true}`))
+			<-time.After(time.Second) // else the state and the outcome may be written at the same time
 			return result("done")
 		})
+		e.Start()
+		synctest.Wait() // else the subscription to messages may make the run write its record once more
 		id := r.create(e, task.Spec{})
-		synctest.Wait()
+		<-time.After(2 * time.Second)
 		if n := e.link.reads.Load(); n != 1 {
 			t.Errorf("the record was read %d times, want once", n)
 		}

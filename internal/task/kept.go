@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
@@ -19,26 +20,29 @@ const (
 	partState   = "state"
 	partRoom    = "room" // for a small outcome
 	partOutcome = "outcome"
+	partAnswer  = "answer to " // and the key of a question
 )
 
-// kept counts what the tasks keep in the store until they expire, for each client. A replica counts the parts that it has
-// written itself. Its methods may be called concurrently.
+// kept counts what the tasks of all replicas keep in the store until they expire, for each client. Its methods may be
+// called concurrently.
 type kept struct {
 	retained *quota.Retained
 	mostOpen int // tasks of one client that have not ended
 
 	mu      sync.Mutex
-	expires bool // expire runs
+	expires bool // expire runs, or begins
 	tasks   map[string]*keptTask
 	open    map[quota.Holder]int // tasks that this replica has created and that have not ended
 }
 
 type keptTask struct {
-	holder quota.Holder
-	isOpen bool
-	parts  map[string]int64 // size in bytes by name
-	result int64            // size in bytes of the outcome
-	until  time.Time        // when it expires; its parts are stored for keptLonger
+	principal, network string // of the client
+	holder             quota.Holder
+	isOpen             bool
+	parts              map[string]int64 // size in bytes by name
+	result             int64            // size in bytes of the outcome
+	until              time.Time        // when it expires; its parts are stored for keptLonger
+	stored             *state.Record[keptRecord]
 }
 
 func newKept(retained *quota.Retained, mostOpen int) *kept {
@@ -61,7 +65,7 @@ func (k *kept) create(id string, rec *record, call, state int, isOpen bool) erro
 	if err := k.take(holder, size); err != nil {
 		return err
 	}
-	t := k.get(id, rec)
+	t := k.add(id, rec.Principal, rec.Network, rec.until())
 	t.parts[""], t.parts[partRoom], t.parts[partCall], t.parts[partState] = taskSize, outcomeRoom, int64(call), int64(state)
 	if isOpen {
 		t.isOpen = true
@@ -70,24 +74,39 @@ func (k *kept) create(id string, rec *record, call, state int, isOpen bool) erro
 	return nil
 }
 
-// know prepares for writing parts of a task that another replica may have created. Nothing is counted while expire does
-// not run.
+// know counts a task that another replica may have created, before parts of it are written.
 func (k *kept) know(id string, rec *record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.expires {
-		k.get(id, rec)
+	if !k.expires || k.tasks[id] != nil {
+		return
 	}
+	t := k.add(id, rec.Principal, rec.Network, rec.until())
+	t.parts[""], t.parts[partRoom], t.parts[partCall], t.parts[partState] = taskSize, outcomeRoom, rec.Call.size(), rec.State.size()
+	for key, answer := range rec.Answers {
+		t.parts[partAnswer+key] = answer.size()
+	}
+	k.retained.Add(t.holder, t.size())
 }
 
-// get returns the task with an id. k.mu is held.
-func (k *kept) get(id string, rec *record) *keptTask {
-	t := k.tasks[id]
-	if t == nil {
-		t = &keptTask{holder: rec.holder(), parts: make(map[string]int64), until: rec.until()}
-		k.tasks[id] = t
+// add adds a task without parts. k.mu is held.
+func (k *kept) add(id, principal, network string, until time.Time) *keptTask {
+	t := &keptTask{
+		principal: principal, network: network, holder: quota.HolderOf(principal, network),
+		parts: make(map[string]int64), until: until, stored: &state.Record[keptRecord]{},
 	}
+	k.tasks[id] = t
 	return t
+}
+
+// size returns the size of the parts in bytes.
+func (t *keptTask) size() int64 { return sizeOf(t.parts) }
+
+func sizeOf(parts map[string]int64) (size int64) {
+	for _, part := range parts {
+		size += part
+	}
+	return size
 }
 
 // setOutcome counts an outcome that is stored in the part with a name. A small one uses the room of its task. The error wraps
@@ -142,14 +161,12 @@ func (k *kept) end(id string) {
 		return
 	}
 	k.close(t)
-	for name, size := range t.parts {
-		if name != "" {
-			k.retained.Return(t.holder, size)
-			delete(t.parts, name)
-		}
+	if _, known := t.parts[partRoom]; !known {
+		return // another replica has said what it keeps
 	}
-	k.retained.Add(t.holder, t.result)
-	t.parts[partOutcome] = t.result
+	before := t.size()
+	t.parts = map[string]int64{"": taskSize, partOutcome: t.result}
+	k.retained.Add(t.holder, t.size()-before)
 }
 
 func (k *kept) close(t *keptTask) {
@@ -165,11 +182,15 @@ func (k *kept) close(t *keptTask) {
 // expiryInterval is the time between checks for tasks that have expired.
 const expiryInterval = time.Minute
 
+// begin must be called before tasks of other replicas are counted, and before expire.
+func (k *kept) begin() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expires = true
+}
+
 // expire stops to count tasks when they expire, until ctx ends. Then it counts none.
 func (k *kept) expire(ctx context.Context) {
-	k.mu.Lock()
-	k.expires = true
-	k.mu.Unlock()
 	ticker := time.NewTicker(expiryInterval)
 	defer ticker.Stop()
 	for {
@@ -214,8 +235,6 @@ func (k *kept) forget(id string) {
 // remove stops to count a task. k.mu is held.
 func (k *kept) remove(id string, t *keptTask) {
 	k.close(t)
-	for _, size := range t.parts {
-		k.retained.Return(t.holder, size)
-	}
+	k.retained.Return(t.holder, t.size())
 	delete(k.tasks, id)
 }

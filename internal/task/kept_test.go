@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,7 +13,9 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/task"
+	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -126,10 +130,126 @@ func TestResultWithoutRoom(t *testing.T) {
 	})
 }
 
+// All replicas, and a process that starts later, count the same bytes.
+func TestReplicasCountWhatTasksKeep(t *testing.T) {
+	const kib = 1 << 10
+	for name, test := range map[string]struct {
+		arguments  int
+		run        func(runs int32) task.Outcome
+		answer     string
+		least, max int64 // of what is counted
+	}{
+		"arguments": {100 * kib, func(int32) task.Outcome { return task.Outcome{Questions: question("a")} }, "", 100 * kib, 110 * kib},
+		"a result":  {10, func(int32) task.Outcome { return result(strings.Repeat("x", 300*kib)) }, "", 300 * kib, 310 * kib},
+		"an end":    {100 * kib, func(int32) task.Outcome { return result("done") }, "", 0, 10 * kib},
+		"an error": {100 * kib, func(int32) task.Outcome {
+			return task.Outcome{Error: &jsonrpc.Error{Message: strings.Repeat("x", 50*kib)}}
+		}, "", 50 * kib, 60 * kib},
+		"an answer": {10, func(int32) task.Outcome { q := question("a"); q["b"] = q["a"]; return task.Outcome{Questions: q} }, strings.Repeat("x", 200*kib), 200 * kib, 210 * kib},
+		"state": {10, func(int32) task.Outcome {
+			return task.Outcome{Questions: question("a"), State: json.RawMessage(`"` + strings.Repeat("x", 70*kib) + `"`)}
+		}, "", 70 * kib, 80 * kib},
+		"a later end": {10, func(runs int32) task.Outcome {
+			if runs == 1 {
+				return task.Outcome{Questions: question("a"), State: json.RawMessage(`"` + strings.Repeat("x", 70*kib) + `"`)}
+			}
+			return result(strings.Repeat("x", 20*kib))
+		}, "yes", 20 * kib, 30 * kib},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				var runs atomic.Int32
+				var counted []*quota.Retained
+				start := func(max int) *replica {
+					r.retained, r.max = quota.NewRetained(10<<20), max
+					counted = append(counted, r.retained)
+					e := r.replica(func(context.Context, *task.Run) task.Outcome { return test.run(runs.Add(1)) })
+					e.Start()
+					return e
+				}
+				first, second := start(10), start(10)
+				created, err := first.Create(t.Context(), ofNetwork("192.0.2.1", test.arguments))
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Minute)
+				if test.answer != "" {
+					if err := second.Answer(t.Context(), created.TaskID, "", map[string]json.RawMessage{"a": json.RawMessage(`"` + test.answer + `"`)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				start(10)
+				<-time.After(time.Minute)
+				for i, retained := range counted {
+					if held := retained.Held(); held < test.least || held > test.max {
+						t.Errorf("replica %d counts %d bytes, want %d to %d", i, held, test.least, test.max)
+					}
+				}
+				<-time.After(time.Hour + 3*time.Minute)
+				for i, retained := range counted {
+					if held := retained.Held(); held != 0 {
+						t.Errorf("replica %d counts %d bytes after the task has expired", i, held)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Clients cannot keep more by calling several replicas, or by waiting for a restart.
+func TestReplicasShareTheRoomOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room = 1 << 20
+		r := newRig(t)
+		r.retained = quota.NewRetained(room)
+		created := createAll(t, r.replica(done), ofNetwork("192.0.2.1", 10))
+		for i := range 3 {
+			r.retained = quota.NewRetained(room)
+			e := r.replica(done)
+			e.Start()
+			synctest.Wait()
+			if more := createAll(t, e, ofNetwork("192.0.2.1", 10)); created == 0 || more > created/50 {
+				t.Errorf("one replica has created %d tasks, and another one %d more", created, more)
+			}
+			if createAll(t, e, ofNetwork(fmt.Sprintf("192.0.3.%d", i), 10)) == 0 {
+				t.Error("another client cannot create a task")
+			}
+		}
+	})
+}
+
+// The format of the record is what other versions read.
+func TestFormatOfKeptRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		plain := make(chan string, 1)
+		e := r.hooked(&hooked{create: func(key string, value []byte, do func() (uint64, error)) (uint64, error) {
+			if strings.HasPrefix(key, "taskkept/") {
+				opened, err := state.FixedKey(r.ring).OpenBytes(t.Context(), value, token.Binding("record", key))
+				if err != nil {
+					t.Error(err)
+				}
+				plain <- string(opened)
+			}
+			return do()
+		}}, done)
+		if _, err := e.Create(t.Context(), ofNetwork("192.0.2.1", 10)); err != nil {
+			t.Fatal(err)
+		}
+		got := regexp.MustCompile(`"replica":"[A-Z2-7]{26}"`).ReplaceAllString(<-plain, `"replica":"R"`)
+		const want = `{"version":1,"until":946688400000,"value":{"replica":"R","network":"192.0.2.1","parts":{"":2048,"call":12,"room":4096,"state":2}}}`
+		if got != want {
+			t.Errorf("the record is\n%s, want\n%s", got, want)
+		}
+	})
+}
+
 // A task that is refused leaves nothing in the store.
 func TestRefusedTaskLeavesNothing(t *testing.T) {
 	for name, fails := range map[string]func(key string) bool{
-		"the record": func(key string) bool { return strings.Count(key, "/") == 1 },
+		"its size":   func(key string) bool { return strings.HasPrefix(key, "taskkept/") },
+		"the record": func(key string) bool { return strings.HasPrefix(key, "task/") && strings.Count(key, "/") == 1 },
 		"a chunk":    func(key string) bool { return strings.HasSuffix(key, "/1") },
 		"the job":    nil,
 	} {

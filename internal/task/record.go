@@ -91,6 +91,7 @@ type part struct {
 	Inline json.RawMessage `json:"inline,omitempty"`
 	Name   string          `json:"name,omitempty"` // of the chunks
 	Chunks int             `json:"chunks,omitempty"`
+	Size   int             `json:"size,omitempty"` // of the chunks in bytes
 }
 
 // holder returns the client that has a share of limits.
@@ -341,7 +342,7 @@ func (r *records) createChunk(ctx context.Context, key string, sealed []byte, un
 // writeChunks stores a part in chunks. Each may take operationTimeout. After an error, chunks that may be stored are
 // deleted.
 func (r *records) writeChunks(ctx context.Context, id, what string, value []byte, until time.Time) (p part, err error) {
-	p.Name = rand.Text()
+	p.Name, p.Size = rand.Text(), len(value)
 	defer func() {
 		if err != nil {
 			p.Chunks++ // the last one may be stored too
@@ -364,6 +365,9 @@ func (r *records) writeChunks(ctx context.Context, id, what string, value []byte
 	}
 	return p, nil
 }
+
+// size returns the size of the part in bytes.
+func (p *part) size() int64 { return int64(len(p.Inline) + p.Size) }
 
 func (p *part) isEmpty() bool { return p.Inline == nil && p.Chunks == 0 }
 

@@ -90,7 +90,7 @@ func newForger(t *testing.T, engine store.Store) *forger {
 	}
 	f := &forger{T: t, engine: engine, ring: ring, history: &history{Store: engine, values: map[string][][]byte{}}}
 	f.task = task.New(task.Config{
-		Store: f.history, Key: state.FixedKey(ring), Max: 100, Logger: slog.New(slog.DiscardHandler),
+		Store: f.history, Key: state.FixedKey(ring), Shared: true, Max: 100, Logger: slog.New(slog.DiscardHandler),
 		Run: func(_ context.Context, run *task.Run) task.Outcome {
 			f.executed.Add(1)
 			return task.Outcome{Result: run.Call}

@@ -169,7 +169,7 @@ func (s *scenario) run(t *testing.T, lease time.Duration, shared store.Store) {
 	l := &ledger{}
 	start := func(f *failing, function func(context.Context, *failing, *task.Run) task.Outcome) *task.Engine {
 		engine := task.New(task.Config{
-			Store: f, Key: state.FixedKey(ring), Max: 10, Logger: slog.New(slog.DiscardHandler),
+			Store: f, Key: state.FixedKey(ring), Shared: true, Max: 10, Logger: slog.New(slog.DiscardHandler),
 			Run: func(ctx context.Context, run *task.Run) task.Outcome {
 				defer f.once.Do(func() { close(f.begun) })
 				if s.before != nil && f.first {

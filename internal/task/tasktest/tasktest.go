@@ -26,7 +26,7 @@ func BenchmarkStart(b *testing.B, shared store.Store) {
 	}
 	begun := make(chan time.Time, 1)
 	engine := task.New(task.Config{
-		Store: shared, Key: state.FixedKey(ring), Max: 100,
+		Store: shared, Key: state.FixedKey(ring), Shared: true, Max: 100,
 		Run: func(context.Context, *task.Run) task.Outcome {
 			begun <- time.Now()
 			return task.Outcome{Result: json.RawMessage(`{}`)}
