@@ -17,12 +17,12 @@ import (
 
 // A handler is the endpoint of a server.
 type handler struct {
-	server     transport.Binder
-	opts       Options
-	guard      *httpguard.Guard
-	principals *httpguard.PrincipalWarning
-	quota      *quota.Endpoint
-	sessions   *sessions
+	server   transport.Binder
+	opts     Options
+	guard    *httpguard.Guard
+	warnings *httpguard.Warnings
+	quota    *quota.Endpoint
+	sessions *sessions
 }
 
 // Handler returns an http.Handler for event streams (GET) and for the messages that clients post (POST). Mount it at the
@@ -46,7 +46,7 @@ func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 		panic("sse: Options.Messages: expected a path, such as /messages")
 	}
 	q := quota.NewEndpoint(&o.Limits)
-	return &handler{server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalWarning(o.Logger), quota: q, sessions: newSessions(q.Sessions)}
+	return &handler{server: server, opts: o, guard: guard, warnings: httpguard.NewWarnings(o.Logger, o.TrustedProxies), quota: q, sessions: newSessions(q.Sessions)}
 }
 
 // isPath reports whether text is a percent-encoded absolute path.
@@ -68,7 +68,7 @@ func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.guard.Admit(w, r, http.MethodGet, http.MethodPost) {
 		return
 	}
-	e.principals.Warn(r)
+	e.warnings.Check(r)
 	if r.Method == http.MethodGet {
 		e.open(httpguard.CopyWrites(w, r), r)
 		return

@@ -25,7 +25,7 @@ type handler struct {
 	server       transport.Binder
 	opts         Options
 	guard        *httpguard.Guard
-	principals   *httpguard.PrincipalWarning
+	warnings     *httpguard.Warnings
 	modern       jsonrpc.Handler // of requests without a session
 	headerParams headerParams
 	sessions     *session.Sessions
@@ -70,7 +70,7 @@ func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 
 func newHandler(server transport.Binder, opts *Options) *handler {
 	e := &handler{server: server, opts: opts.withDefaults()}
-	e.principals = httpguard.NewPrincipalWarning(e.opts.Logger)
+	e.warnings = httpguard.NewWarnings(e.opts.Logger, e.opts.TrustedProxies)
 	var err error
 	if e.guard, err = httpguard.NewGuard(e.opts.Hosts, e.opts.Origins); err != nil {
 		panic("streamable.Handler: " + err.Error())
@@ -114,7 +114,7 @@ func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpguard.RefuseBusy(w, session.ErrShuttingDown.Error())
 		return
 	}
-	e.principals.Warn(r)
+	e.warnings.Check(r)
 	w = httpguard.CopyWrites(w, r)
 	switch r.Method {
 	case http.MethodPost:

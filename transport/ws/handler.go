@@ -24,15 +24,15 @@ const subprotocol = "mcp"
 
 // A handler is the endpoint of a server.
 type handler struct {
-	server     transport.Binder
-	opts       Options
-	guard      *httpguard.Guard
-	principals *httpguard.PrincipalWarning
-	upgrader   websocket.Upgrader
-	limits     limits
-	quota      *quota.Endpoint
-	failures   *quota.Samples
-	sessions   *sessions
+	server   transport.Binder
+	opts     Options
+	guard    *httpguard.Guard
+	warnings *httpguard.Warnings
+	upgrader websocket.Upgrader
+	limits   limits
+	quota    *quota.Endpoint
+	failures *quota.Samples
+	sessions *sessions
 }
 
 // Handler returns an http.Handler that serves MCP at one path. Each WebSocket is a session of its own. opts may be nil. Handler panics if the options
@@ -49,7 +49,7 @@ func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 	}
 	q := quota.NewEndpoint(&o.Limits)
 	return &handler{
-		server: server, opts: o, guard: guard, principals: httpguard.NewPrincipalWarning(o.Logger),
+		server: server, opts: o, guard: guard, warnings: httpguard.NewWarnings(o.Logger, o.TrustedProxies),
 		upgrader: wsconn.Upgrader(subprotocol, o.Limits.WriteTimeout),
 		limits: limits{
 			maxMessage: o.Limits.MessageBytes, writeTimeout: o.Limits.WriteTimeout, keepAlive: o.KeepAlive,
@@ -72,7 +72,7 @@ func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "expected the WebSocket subprotocol "+subprotocol)
 		return
 	}
-	e.principals.Warn(r)
+	e.warnings.Check(r)
 	principal, network := transport.Principal(r.Context()), httpguard.Network(r, e.opts.TrustedProxies)
 	holder := quota.HolderOf(principal, network)
 	if err := e.sessions.begin(holder); err != nil {
