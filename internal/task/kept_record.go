@@ -49,12 +49,14 @@ func (e *Engine) forgetKept(ctx context.Context, id string) {
 // watchKept counts what the tasks of other replicas and of earlier processes keep, until the engine stops.
 func (e *Engine) watchKept() {
 	var pause backoff.Backoff
+	logged := false
 	for e.pulling.Err() == nil {
 		for change, err := range e.keptRecords.Watch(e.pulling, keptPrefix) {
 			if err != nil {
-				if e.pulling.Err() == nil {
-					e.config.Logger.Warn("what a task of another replica keeps is not counted", "error", err)
+				if !logged && e.pulling.Err() == nil {
+					e.config.Logger.Warn("what tasks of other replicas keep is not counted", "error", err)
 				}
+				logged = true // the records that another key has sealed may be many
 				continue
 			}
 			pause.Reset()
