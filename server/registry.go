@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,8 +19,8 @@ type registry struct {
 	mu          sync.Mutex
 	entries     map[entryKey]*registration
 	order       []entryKey
-	completions map[completionKey]mcp.Handler
-	current     atomic.Pointer[Catalog] // nil after a change
+	completions map[entryKey]map[string]mcp.Handler // by argument
+	current     atomic.Pointer[Catalog]             // nil after a change
 }
 
 type entryKey struct {
@@ -55,26 +54,14 @@ func (r *registry) catalog() *Catalog {
 	entries := make([]*Entry, len(r.order))
 	for i, key := range r.order {
 		e := r.entries[key]
-		if entries[i] = e.Entry; !r.completes(key, e) {
+		entries[i] = e.Entry
+		if len(e.values) == 0 && len(r.completions[key]) == 0 {
 			entries[i] = e.uncompleted
 		}
 	}
 	c := NewCatalog(entries, nil)
 	r.current.Store(c)
 	return c
-}
-
-// completes reports whether any argument of an entry has completions.
-func (r *registry) completes(key entryKey, e *registration) bool {
-	if len(e.values) > 0 {
-		return true
-	}
-	for of := range r.completions {
-		if of.entryKey == key {
-			return true
-		}
-	}
-	return false
 }
 
 // register adds all entries or none. An entry that exists already is replaced if replace is true,
@@ -110,13 +97,19 @@ func (r *registry) register(entries []*Entry, replace bool) error {
 
 // checkCollisions rejects new names that a mount has.
 func (r *registry) checkCollisions(entries []*Entry) error {
-	if len(r.server.mounted()) == 0 {
+	mounts := r.server.mounted()
+	if len(mounts) == 0 {
 		return nil
 	}
-	own, all := r.catalog(), r.server.Catalog()
-	for _, e := range entries {
-		if e.isListed() && own.index[e.Kind][e.Name] == nil && all.Lookup(e.Kind, e.Name) != nil {
-			return &CollisionError{e.Kind, e.Name, serverPart, all.owners[e.Kind][all.Lookup(e.Kind, e.Name).Name]}
+	r.mu.Lock()
+	added := slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return !e.isListed() || r.has(e.completionKey()) })
+	r.mu.Unlock()
+	for _, m := range mounts {
+		mounted := m.part().Catalog
+		for _, e := range added {
+			if mounted.Lookup(e.Kind, e.Name) != nil {
+				return &CollisionError{e.Kind, e.Name, serverPart, m.owner}
+			}
 		}
 	}
 	return nil
@@ -127,9 +120,12 @@ func (r *registry) add(e *Entry) {
 	key, s := e.completionKey(), r.server
 	if !e.isListed() {
 		if r.completions == nil {
-			r.completions = make(map[completionKey]mcp.Handler)
+			r.completions = make(map[entryKey]map[string]mcp.Handler)
 		}
-		r.completions[key] = e.pending.bind(s, nil)
+		if r.completions[key.entryKey] == nil {
+			r.completions[key.entryKey] = make(map[string]mcp.Handler)
+		}
+		r.completions[key.entryKey][key.argument] = e.pending.bind(s, nil)
 		return
 	}
 	if r.entries == nil {
@@ -164,7 +160,7 @@ func (r *registry) add(e *Entry) {
 
 func (r *registry) has(key completionKey) bool {
 	if key.argument != "" {
-		return r.completions[key] != nil
+		return r.completions[key.entryKey][key.argument] != nil
 	}
 	return r.entries[key.entryKey] != nil
 }
@@ -193,7 +189,7 @@ func (r *registry) complete(ctx context.Context, call *mcp.Call, of entryKey, re
 		return nil, err
 	}
 	r.mu.Lock()
-	handle := r.completions[completionKey{of, argument}]
+	handle := r.completions[of][argument]
 	r.mu.Unlock()
 	if handle != nil {
 		return handle(ctx, call)
@@ -214,7 +210,9 @@ func (r *registry) remove(kind mcp.Kind, names []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := len(r.entries)
-	maps.DeleteFunc(r.entries, func(key entryKey, _ *registration) bool { return key.kind == kind && slices.Contains(names, key.name) })
+	for _, name := range names {
+		delete(r.entries, entryKey{kind, name})
+	}
 	if len(r.entries) == before {
 		return false
 	}
