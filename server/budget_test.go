@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -324,5 +325,31 @@ func TestServiceCallBudget(t *testing.T) {
 				t.Errorf("%s: a method costs %.1f allocations, a function %.1f: want at most %d more", tool, reflected, direct, maxReflected)
 			}
 		}
+	})
+}
+
+// Each page of a list is encoded once. Pages do not displace each other.
+func TestPageBudget(t *testing.T) {
+	s := server.New(mcp.Implementation{Name: "many", Version: "1"}, nil)
+	description := strings.Repeat("x", 30<<10)
+	for i := range 100 { // three pages
+		server.AddTool(s, server.Tool{Name: fmt.Sprintf("tool-%d", i), Description: description},
+			func(context.Context, *server.Request, echoIn) (string, error) { return "", nil })
+	}
+	raw, err := connect(t, s, client.Auto).Call(t.Context(), mcp.MethodToolsList, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first mcp.ListToolsResult
+	if err := json.Unmarshal(raw, &first); err != nil || first.NextCursor == nil {
+		t.Fatalf("the first page has no cursor: %v", err)
+	}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		one := newDispatcher(t, s, era, mcp.MethodToolsList, "")
+		two := newDispatcher(t, s, era, mcp.MethodToolsList, fmt.Sprintf(`"cursor":%q`, *first.NextCursor))
+		wantCost(t, "two pages", func() {
+			one.dispatch(t)
+			two.dispatch(t)
+		}, 20, 4<<10)
 	})
 }

@@ -60,8 +60,10 @@ func (c core) Describe() (*era.Description, error) {
 		return d, nil
 	}
 	hint := c.options.CacheHint
-	if catalog.hasHidden() {
-		hint.Scope = mcp.CachePrivate
+	for kind := mcp.KindTool; kind < kindCount; kind++ {
+		if catalog.hasHidden(kind) {
+			hint.Scope = mcp.CachePrivate
+		}
 	}
 	catalog.described[state].CompareAndSwap(nil, &era.Description{
 		Info: c.info, Capabilities: c.capabilities(catalog, !started || catalog.partial),

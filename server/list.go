@@ -7,36 +7,66 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A list is the encoded answer to a list method for callers who see all entries.
+// A list is the answer to a list method for callers who see all entries.
 type list struct {
 	once     sync.Once
-	filtered bool    // some callers do not see some entries
-	encoded  mcp.Raw // the first page, unless the server has a smaller limit of entries
-	next     int     // the number of entries of encoded
+	filtered bool             // some callers do not see some entries
+	pages    map[string]*page // by cursor, "" for the first one
 }
 
-func (c *Catalog) list(kind mcp.Kind) *list {
+// A page is encoded when it is needed first.
+type page struct {
+	once       sync.Once
+	start, end int // of its entries
+	encoded    *era.Page
+}
+
+// list returns the list of a kind in pages with at most size entries.
+func (c *Catalog) list(kind mcp.Kind, size int) *list {
 	l := &c.lists[kind]
 	l.once.Do(func() {
-		l.encoded, l.next = encodePage(kind, c.entries[kind], 0, c.meta())
-		l.filtered = slices.ContainsFunc(c.entries[kind], func(e *Entry) bool { return e.Visible != nil })
+		if l.filtered = c.hasHidden(kind); l.filtered {
+			return
+		}
+		l.pages = make(map[string]*page)
+		entries, cursor := c.entries[kind], ""
+		for start := 0; ; {
+			p := &page{start: start, end: start + pageLen(entries[start:], size)}
+			l.pages[cursor] = p
+			if start = p.end; start == len(entries) {
+				return
+			}
+			cursor = encodeCursor(entries[start-1].Name)
+		}
 	})
 	return l
 }
 
-// hasHidden reports whether any list differs between callers.
-func (c *Catalog) hasHidden() bool {
-	for kind := mcp.KindTool; kind < kindCount; kind++ {
-		if c.list(kind).filtered {
-			return true
+// page returns the page that begins at a cursor, or nil.
+func (c *Catalog) page(kind mcp.Kind, cursor json.RawMessage, size int) *era.Page {
+	text := ""
+	if cursor != nil {
+		if err := json.Unmarshal(cursor, &text); err != nil || text == "" {
+			return nil
 		}
 	}
-	return false
+	p := c.list(kind, size).pages[text]
+	if p == nil {
+		return nil
+	}
+	p.once.Do(func() { p.encoded = era.NewPage(encodePage(kind, c.entries[kind][p.start:], p.end-p.start, c.meta())) })
+	return p.encoded
+}
+
+// hasHidden reports whether some callers do not see some entries.
+func (c *Catalog) hasHidden(kind mcp.Kind) bool {
+	return slices.ContainsFunc(c.entries[kind], func(e *Entry) bool { return e.Visible != nil })
 }
 
 // encodeList returns one page of a list. next is the cursor of the next page, or "". meta may be nil.
@@ -66,20 +96,19 @@ func encodeList(kind mcp.Kind, entries []*Entry, next string, meta mcp.Meta) mcp
 // list answers a list method with the entries that the caller sees.
 func (s *Server) list(ctx context.Context, call *mcp.Call, kind mcp.Kind) (mcp.Result, error) {
 	catalog, size, cursor := s.Catalog(), s.options.PageSize, cursorOf(call)
-	l := catalog.list(kind)
-	if !l.filtered && cursor == nil && (size <= 0 || size >= l.next) {
-		return l.encoded, nil
+	if page := catalog.page(kind, cursor, size); page != nil {
+		return page, nil
 	}
 	entries := catalog.entries[kind]
-	if l.filtered {
+	if catalog.list(kind, size).filtered {
 		entries = slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return e.Visible != nil && !e.Visible(ctx, call.Caller) })
 	}
 	start, err := pageStart(entries, cursor)
 	if err != nil {
 		return nil, err
 	}
-	page, _ := encodePage(kind, entries[start:], size, catalog.meta())
-	return page, nil
+	rest := entries[start:]
+	return encodePage(kind, rest, pageLen(rest, size), catalog.meta()), nil
 }
 
 // cursorOf returns the cursor of a call, or nil for the first page.
@@ -95,22 +124,27 @@ func cursorOf(call *mcp.Call) json.RawMessage {
 // accept messages of 4 MiB and more.
 const maxPage = 1 << 20
 
-// encodePage returns a page with the first entries, and their number: at most size, unless size is
-// 0 or less, and at most maxPage bytes.
-func encodePage(kind mcp.Kind, entries []*Entry, size int, meta mcp.Meta) (page mcp.Raw, count int) {
+// pageLen returns how many entries the page has that begins with the first one: at most size, unless
+// size is 0 or less, and at most maxPage bytes.
+func pageLen(entries []*Entry, size int) int {
 	if size <= 0 {
 		size = len(entries)
 	}
 	size = min(size, len(entries))
-	for bytes := 0; count < size; count++ {
-		if bytes += len(entries[count].Definition.JSON()); bytes > maxPage && count > 0 {
-			break
+	for bytes, i := 0, 0; i < size; i++ {
+		if bytes += len(entries[i].Definition.JSON()); bytes > maxPage && i > 0 {
+			return i
 		}
 	}
+	return size
+}
+
+// encodePage returns a page with the first entries.
+func encodePage(kind mcp.Kind, entries []*Entry, count int, meta mcp.Meta) mcp.Raw {
 	if count == len(entries) {
-		return encodeList(kind, entries, "", meta), count
+		return encodeList(kind, entries, "", meta)
 	}
-	return encodeList(kind, entries[:count], encodeCursor(entries[count-1].Name), meta), count
+	return encodeList(kind, entries[:count], encodeCursor(entries[count-1].Name), meta)
 }
 
 // pageStart returns the index after the entry that a cursor names. Changes elsewhere in the list do

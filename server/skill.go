@@ -145,8 +145,8 @@ func pageOfChildren(call *mcp.Call, children []*Entry, size int) (mcp.Result, er
 	if err != nil {
 		return nil, err
 	}
-	page, _ := encodePage(mcp.KindResource, children[start:], size, nil)
-	return page, nil
+	rest := children[start:]
+	return encodePage(mcp.KindResource, rest, pageLen(rest, size), nil), nil
 }
 
 // maxDirectories bounds the segments of the path in a URI for which a skill is looked up.

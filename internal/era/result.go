@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -51,15 +52,15 @@ func (s *Server) writeLegacy(method string, version mcp.Version, result mcp.Resu
 // write appends a result in the form for a version. form encodes any result; finish, if not
 // nil, completes a [Bare] result at the end of the buffer.
 func (s *Server) write(method string, version mcp.Version, result mcp.Result, reply *jsonrpc.Reply, form encoder, finish func(buf []byte) []byte) (err error) {
-	if raw, ok := result.(mcp.Raw); ok {
-		if err := checkObject(method, raw); err != nil {
+	switch result := result.(type) {
+	case *Page:
+		reply.Buf, err = result.append(reply.Buf, version, form)
+		return err
+	case mcp.Raw:
+		if err := checkObject(method, result); err != nil {
 			return err
 		}
-		if methods[method].list {
-			reply.Buf, err = s.lists.append(reply.Buf, method, version, raw, form)
-		} else {
-			reply.Buf, err = form(reply.Buf, raw)
-		}
+		reply.Buf, err = form(reply.Buf, result)
 		return err
 	}
 	start := len(reply.Buf)
@@ -77,55 +78,29 @@ func (s *Server) write(method string, version mcp.Version, result mcp.Result, re
 // An encoder appends a result, which is in other memory, in the form for a caller.
 type encoder func(dst, result []byte) ([]byte, error)
 
-// A listCache holds the lists of the core in the forms for each version. The core returns the
-// same slice for a list until the list changes.
-type listCache struct {
-	known atomic.Pointer[map[listKey]listForm]
+// A Page is a page of a list that several callers get. It keeps its form for each version. Its methods may be called
+// concurrently.
+type Page struct {
+	result mcp.Raw
+	forms  sync.Map // of mcp.Version to []byte
 }
 
-type listKey struct {
-	method  string
-	version mcp.Version
-}
+// NewPage returns a page. Only one server may use it.
+func NewPage(result mcp.Raw) *Page { return &Page{result: result} }
 
-type listForm struct {
-	source, form []byte
-}
+// AppendJSON implements [mcp.Result].
+func (p *Page) AppendJSON(dst []byte) ([]byte, error) { return append(dst, p.result...), nil }
 
-// append appends the version's form of a list.
-func (c *listCache) append(buf []byte, method string, version mcp.Version, source mcp.Raw, form encoder) ([]byte, error) {
-	key := listKey{method, version}
-	known := c.known.Load()
-	if known != nil {
-		if known := (*known)[key]; sameBytes(known.source, source) {
-			return append(buf, known.form...), nil
-		}
+func (p *Page) append(buf []byte, version mcp.Version, form encoder) ([]byte, error) {
+	if known, ok := p.forms.Load(version); ok {
+		return append(buf, known.([]byte)...), nil
 	}
 	start := len(buf)
-	buf, err := form(buf, source)
-	if err != nil {
-		return buf, err
+	buf, err := form(buf, p.result)
+	if err == nil {
+		p.forms.Store(version, bytes.Clone(buf[start:]))
 	}
-	c.keep(known, key, listForm{source: source, form: append([]byte(nil), buf[start:]...)})
-	return buf, nil
-}
-
-// keep replaces one form, unless another goroutine has changed the cache in the meantime.
-func (c *listCache) keep(known *map[listKey]listForm, key listKey, form listForm) {
-	next := map[listKey]listForm{key: form}
-	if known != nil {
-		for k, f := range *known {
-			if k != key {
-				next[k] = f
-			}
-		}
-	}
-	c.known.CompareAndSwap(known, &next)
-}
-
-// sameBytes reports whether both are the same slice.
-func sameBytes(a, b []byte) bool {
-	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
+	return buf, err
 }
 
 // An envelope has the members that the modern era adds to a result of the core: the type of

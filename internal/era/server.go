@@ -93,7 +93,6 @@ type Server struct {
 	retained   *quota.Retained
 	callers    callers
 	serverInfo serverInfoCache
-	lists      listCache
 }
 
 // A StateKey seals the state that a client carries between the rounds of a call. The errors are errors of [token.Ring],
