@@ -151,7 +151,7 @@ func TestDaemonsEndWithTheirAncestor(t *testing.T) {
 		if _, err := read.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("%s: the output is still open: %v", name, err)
 		}
-		if left := marked(child.mark); len(left) != 0 {
+		if left := marked(child.mark, 0); len(left) != 0 {
 			t.Errorf("%s: still running: %v", name, left)
 		}
 	}

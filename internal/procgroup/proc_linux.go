@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -15,7 +14,7 @@ import (
 type process struct {
 	pid       int
 	parent    int
-	startTime string // in ticks of the kernel's clock
+	startTime uint64 // in ticks of the kernel's clock
 }
 
 // processes returns all processes that are not hidden from this user.
@@ -54,18 +53,42 @@ func descendants(pid int) []process {
 
 // readStat reads /proc/PID/stat: proc_pid_stat(5). Its second field is a name in parentheses
 // that may contain any characters.
-func readStat(pid int) (process, bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return process{}, false
-	}
+func readStat(pid int) (p process, ok bool) {
+	var room [1024]byte // the line has at most 52 numbers and a short name
+	stat := room[:readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])]
 	const parent, startTime = 1, 19 // after the name
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) <= startTime {
-		return process{}, false
+	p.pid = pid
+	field := 0
+	for text := range bytes.FieldsSeq(stat[bytes.LastIndexByte(stat, ')')+1:]) {
+		var err error
+		switch field {
+		case parent:
+			p.parent, err = strconv.Atoi(string(text))
+		case startTime:
+			p.startTime, err = strconv.ParseUint(string(text), 10, 64)
+			return p, err == nil
+		}
+		if err != nil {
+			return p, false
+		}
+		field++
 	}
-	ppid, err := strconv.Atoi(fields[parent])
-	return process{pid, ppid, fields[startTime]}, err == nil
+	return p, false
+}
+
+// readFile reads the beginning of a file of /proc, and returns its length. It needs half of the time of [os.ReadFile],
+// which matters where a host has many processes.
+func readFile(name string, room []byte) int {
+	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer syscall.Close(fd)
+	n, err := syscall.Read(fd, room)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // signal signals the process, and never a later one with the same id: os.FindProcess opens a
@@ -91,10 +114,10 @@ const (
 )
 
 // killMarked kills all processes that have inherited the mark of a child, in whatever group or
-// session they are, and their descendants.
-func killMarked(mark string) {
+// session they are, and their descendants. They have started at a time or later.
+func killMarked(mark string, since uint64) {
 	for deadline := time.Now().Add(killTimeout); ; <-time.After(killInterval) {
-		found := marked(mark)
+		found := marked(mark, since)
 		if len(found) == 0 || time.Now().After(deadline) {
 			return
 		}
@@ -106,10 +129,13 @@ func killMarked(mark string) {
 	}
 }
 
-// marked returns the processes whose environment contains a mark: proc_pid_environ(5). The
-// environment of a process that has ended is empty.
-func marked(mark string) (found []process) {
+// marked returns the processes that have started at a time or later and whose environment contains a mark:
+// proc_pid_environ(5). The environment of a process that has ended is empty.
+func marked(mark string, since uint64) (found []process) {
 	for _, p := range processes() {
+		if p.startTime < since {
+			continue
+		}
 		environ, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
 		if err == nil && bytes.Contains(environ, []byte(mark)) && p.pid != os.Getpid() {
 			found = append(found, p)

@@ -17,6 +17,7 @@ func (c *Child) wait() error {
 		}
 	}
 	c.killGroup()
-	killMarked(c.mark)
+	leader, _ := readStat(c.cmd.Process.Pid)
+	killMarked(c.mark, leader.startTime)
 	return c.cmd.Wait()
 }
