@@ -370,7 +370,7 @@ func (b *Bridge) States() []State {
 	for i, m := range members {
 		states[i] = m.State()
 		for _, collision := range collisions {
-			if collision.Owner == ownerOf(m.alias) {
+			if collision.Owner == m.owner {
 				states[i].NotOffered = append(states[i].NotOffered, collision)
 			}
 		}

@@ -36,13 +36,12 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 	}
 	var entries []*server.Entry
 	var refused []error
-	owner := ownerOf(u.alias)
 	for _, entry := range listed {
 		at := key{entry.kind, u.nameOf(entry)}
 		count := uses[at]
 		uses[at] = 0
 		if count == 0 {
-			refused = append(refused, &server.CollisionError{Kind: at.kind, Name: at.name, Owner: owner, Other: owner})
+			refused = append(refused, &server.CollisionError{Kind: at.kind, Name: at.name, Owner: u.owner, Other: u.owner})
 			continue
 		}
 		if count > 1 && isNamed(at.kind) {
@@ -50,7 +49,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		e, err := u.entry(entry, at.name, l)
 		if err != nil {
-			refused = append(refused, fmt.Errorf("the %v %+.256q of %s: %w", entry.kind, entry.name, owner, err))
+			refused = append(refused, fmt.Errorf("the %v %+.256q of %s: %w", entry.kind, entry.name, u.owner, err))
 			continue
 		}
 		if old := before.Lookup(at.kind, at.name); old != nil && isSame(old, e) {
@@ -456,7 +455,7 @@ func misconfigured(c *server.Catalog) error {
 func merge(before, self *server.Catalog, members []*member) *server.Catalog {
 	parts := make([]server.Part, 0, len(members)+1)
 	for _, m := range members {
-		parts = append(parts, server.Part{Owner: ownerOf(m.alias), Catalog: m.Catalog()})
+		parts = append(parts, server.Part{Owner: m.owner, Catalog: m.Catalog()})
 	}
 	return server.Merge(before, append(parts, server.Part{Owner: "the bridge", Catalog: self})...)
 }

@@ -135,7 +135,7 @@ func (u *Upstream) runTask(ctx context.Context, call *mcp.Call, how forwarding) 
 	case failed:
 		return nil, err
 	case errors.Is(err, era.ErrTaskCancelled):
-		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: ownerOf(u.alias) + " has cancelled its task of the call"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: u.owner + " has cancelled its task of the call"}
 	case errors.Is(err, era.ErrTaskState):
 		return nil, &UpstreamError{Server: u.alias, Failure: Malformed, Delivery: jsonrpc.MaybeExecuted, Err: err}
 	case limited:
@@ -220,7 +220,7 @@ func (f *forwardedTask) answer(_ context.Context, questions map[string]mcp.Input
 		case asks:
 			maps.Copy(open.Requests, asked.Requests)
 		case err != nil:
-			return nil, fmt.Errorf("a question of %s: %w", ownerOf(f.upstream.alias), err)
+			return nil, fmt.Errorf("a question of %s: %w", f.upstream.owner, err)
 		default:
 			answers[key] = answer
 		}

@@ -23,6 +23,7 @@ import (
 // [Proxy]. Its methods may be called concurrently.
 type Upstream struct {
 	alias       string // "" for a proxy
+	owner       string // [ownerOf] the alias
 	bridge      string // random id of the bridge, or of the proxy
 	opts        ProxyOptions
 	offeredName func(string) string // returns the offered name of a tool or prompt
@@ -70,7 +71,7 @@ func Proxy(dialer transport.Dialer, opts *ProxyOptions) *Upstream {
 
 func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts ProxyOptions, suspended *client.SuspendedCalls, name func(string) string) *Upstream {
 	u := &Upstream{
-		alias: alias, bridge: bridge, prefix: prefix, opts: opts.withDefaults(), offeredName: name, eventName: name,
+		alias: alias, owner: ownerOf(alias), bridge: bridge, prefix: prefix, opts: opts.withDefaults(), offeredName: name, eventName: name,
 		stale: make(chan struct{}, 1), loaded: make(chan struct{}), loadFailed: make(chan struct{}),
 	}
 	if alias != "" {
