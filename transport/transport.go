@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -124,6 +125,14 @@ var ErrNotReached = errors.New("the server was not reached")
 // ErrForbidden matches, under [errors.Is], the HTTP status 403: the server or a proxy understood the
 // request and refuses it, for example because the token lacks a scope (RFC 6750, section 3.1).
 var ErrForbidden = errors.New("the request is forbidden")
+
+// ErrRefused matches, under [errors.Is], an HTTP status that refuses a request, from 400 on, except for 401, which asks for
+// a token: the server or a proxy answered, and may accept another request.
+var ErrRefused = errors.New("the request was refused")
+
+// ErrSessionLost matches, under [errors.Is], the end of a connection whose server does not know its session any more, for
+// example because the server has restarted. It is also [jsonrpc.ErrClosed].
+var ErrSessionLost = fmt.Errorf("%w: the server does not know the session any more", jsonrpc.ErrClosed)
 
 // A RejectedError is the answer to a request that violates its version of the protocol.
 // Over HTTP such an answer has status 400.

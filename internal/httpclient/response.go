@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -99,6 +100,17 @@ func NewStatusError(res *http.Response, body []byte) *httptransport.StatusError 
 		}
 	}
 	return e
+}
+
+// minNamedID is the length in bytes from which the id of a session in a text is no coincidence.
+const minNamedID = 8
+
+// NamesSession reports whether the body of a refusal is about the session with the id, or about the lack of a session. id may
+// be "".
+func NamesSession(body []byte, id string) bool {
+	body = body[:min(len(body), maxSearched)]
+	lower := bytes.ToLower(body)
+	return bytes.Contains(lower, []byte("session")) || bytes.Contains(lower, []byte("initializ")) || len(id) >= minNamedID && bytes.Contains(body, []byte(id))
 }
 
 // ReadStatusError returns the error of a response and reads the beginning of its body. The

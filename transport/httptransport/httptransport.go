@@ -34,8 +34,8 @@ type Endpoint interface {
 }
 
 // StatusError is an HTTP response whose status refuses a request. It is
-// [transport.ErrNotReached] under errors.Is if the status is 401, 403, 429 or 5xx, and
-// [transport.ErrForbidden] if it is 403.
+// [transport.ErrNotReached] under errors.Is if the status is 401, 403, 429 or 5xx,
+// [transport.ErrForbidden] if it is 403, and [transport.ErrRefused] if it is 400 or more and not 401.
 type StatusError struct {
 	// Method is the method of the HTTP request.
 	Method string
@@ -65,10 +65,13 @@ func (e *StatusError) Error() string {
 // 5xx: such a response comes from access control, a gateway or an overloaded server. It also
 // reports whether target is [transport.ErrForbidden] and the status is 403.
 func (e *StatusError) Is(target error) bool {
-	if target == transport.ErrForbidden {
+	switch target {
+	case transport.ErrForbidden:
 		return e.Status == http.StatusForbidden
-	}
-	if target != transport.ErrNotReached {
+	case transport.ErrRefused:
+		return e.Status >= http.StatusBadRequest && e.Status != http.StatusUnauthorized
+	case transport.ErrNotReached:
+	default:
 		return false
 	}
 	switch e.Status {

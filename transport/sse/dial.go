@@ -39,8 +39,8 @@ const (
 // The client follows at most three redirects, only within the origin, and only if they keep
 // the method. A message that the server does not accept fails its call with a
 // *[jsonrpc.CallError] that says whether it may have been executed and contains the
-// *httptransport.StatusError. When the server answers 404 or 410, the session is lost and the
-// connection ends.
+// *httptransport.StatusError. When the server answers 404 or 410, or 400 or 422 with a body about the
+// session, the session is lost and the connection ends ([transport.ErrSessionLost]).
 func Dial(url string, opts *DialOptions) transport.Dialer {
 	o := opts.withDefaults()
 	return &dialer{opts: o, client: httpclient.New(url, o.HTTPClient, o.Header, o.Authorizer)}

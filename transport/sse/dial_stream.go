@@ -36,10 +36,7 @@ type clientStream struct {
 	end context.CancelCauseFunc
 }
 
-var (
-	errStreamEnded = errors.New("the server has ended the stream")
-	errSessionLost = errors.New("the server does not know the session")
-)
+var errStreamEnded = errors.New("the server has ended the stream")
 
 // Read returns the next message. It skips events with other names and events without data.
 func (s *clientStream) Read() ([]byte, error) {
@@ -110,10 +107,14 @@ func (s *clientStream) Close() error {
 // endReason returns why the session has ended. It is nil if the session has not ended or was
 // closed by this side.
 func (s *clientStream) endReason() error {
-	if reason := context.Cause(s.ctx); reason != nil && reason != jsonrpc.ErrClosed {
+	switch reason := context.Cause(s.ctx); {
+	case reason == nil, reason == jsonrpc.ErrClosed:
+		return nil
+	case errors.Is(reason, jsonrpc.ErrClosed):
+		return reason
+	default:
 		return &endedError{reason}
 	}
-	return nil
 }
 
 // post posts a message. With an error it returns how far the message got.
@@ -139,12 +140,24 @@ func (s *clientStream) post(caller context.Context, msg []byte) (jsonrpc.Deliver
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
 		httpclient.Drain(resp.Body, cancel)
 		return 0, nil
-	case http.StatusNotFound, http.StatusGone:
-		s.end(errSessionLost)
-		return jsonrpc.NotSent, jsonrpc.ErrClosed
 	}
 	refused := httpclient.ReadStatusError(resp)
+	if isLost(refused) {
+		s.end(transport.ErrSessionLost)
+		return jsonrpc.NotSent, transport.ErrSessionLost
+	}
 	return httpclient.DeliveryOf(refused), refused
+}
+
+// isLost reports whether the refusal of a message means that the server does not know the session.
+func isLost(refused *httptransport.StatusError) bool {
+	switch refused.Status {
+	case http.StatusNotFound, http.StatusGone:
+		return true
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return httpclient.NamesSession([]byte(refused.Body), "")
+	}
+	return false
 }
 
 // postContext returns the context for posting a message. It ends at the deadline of the

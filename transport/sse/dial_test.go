@@ -668,14 +668,20 @@ type discard struct{ http.ResponseWriter }
 // A server that does not know the session has not executed the call. The caller may repeat
 // it in another session.
 func TestSessionGone(t *testing.T) {
-	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
+	for _, test := range []struct {
+		status int
+		body   string
+	}{
+		{404, ""}, {410, ""}, {400, "No transport found for sessionId"}, {422, `{"detail":"Invalid session_id"}`},
+		{400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No active Session"}}`},
+	} {
 		s := newScript(t)
-		s.post = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+		s.post = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, test.body, test.status) }
 		conn := dial(t, sse.Dial(s.URL, nil), silent{})
 		_, err := conn.Call(t.Context(), "any", nil)
 		failed(t, err, notSent, errClosed)
-		if !strings.Contains(err.Error(), "the server does not know the session") {
-			t.Errorf("the error is %v", err)
+		if !errors.Is(err, transport.ErrSessionLost) || strings.Count(err.Error(), "closed") > 1 {
+			t.Errorf("%d %q: the error is %v", test.status, test.body, err)
 		}
 		waittest.Receive(t, "the end of the connection", conn.Done())
 	}

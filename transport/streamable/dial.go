@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/bufpool"
@@ -32,6 +31,10 @@ import (
 //
 // Each call has its own stream. The handler gets the notifications of one stream in order and before its call returns.
 // Notifications of different streams are concurrent.
+//
+// If the server does not know the session any more, the connection ends with [transport.ErrSessionLost]. A call that the server
+// refused for that reason was not sent; of a call that was answered otherwise, a ping finds out about the session, and it may
+// have been executed.
 //
 // The client follows at most three redirects, only within the origin, and only if they keep
 // the method. A failed call is a *[jsonrpc.CallError] that says whether it may have been
@@ -67,6 +70,7 @@ type clientConn struct {
 	incoming *jsonrpc.Conn // runs handler for the messages of the server
 	state    *dialState
 	bindings headerBindings
+	answered atomic.Bool                    // whether a call of the program in the session was answered
 	sse      atomic.Pointer[transport.Conn] // replaces this connection if not nil
 	buffers  bufpool.Pool                   // for requests and large responses
 
@@ -183,21 +187,6 @@ func (c *clientConn) Close() error {
 	return nil
 }
 
-// sessionLost ends the connection after the server has lost its session. Pending requests
-// get a short time to fail by themselves.
-func (c *clientConn) sessionLost() {
-	if !c.state.sessionLost() {
-		return
-	}
-	c.incoming.Go(func(context.Context) {
-		select {
-		case <-c.state.done:
-		case <-time.After(lossTimeout):
-			c.state.end()
-		}
-	})
-}
-
 // delete ends a session at the server. It ignores failures: the server may not support it.
 func (c *clientConn) delete(session *dialSession) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -258,6 +247,7 @@ func (c *clientConn) call(ctx context.Context, method string, params jsonrpc.App
 		c.notifyCancelled(p, err)
 	} else if p.isInitialize() {
 		p.setVersion(resp)
+		c.state.setHandshake(bytes.Clone(p.text.Bytes()[p.params.start:p.params.end]))
 	}
 	if isHeaderMismatch(err) {
 		p.mismatched = bytes.Clone(p.text.Bytes())

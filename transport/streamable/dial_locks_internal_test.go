@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
@@ -23,7 +24,7 @@ func TestConnectionEndsConcurrently(t *testing.T) {
 		ended := make([]*dialSession, 2)
 		end := func(i int) func(int) { return func(int) { ended[i] = s.end() } }
 		read := func(int) {
-			if err := s.endReason(); err != nil && err != jsonrpc.ErrClosed {
+			if err := s.endReason(); err != nil && !errors.Is(err, jsonrpc.ErrClosed) {
 				t.Errorf("the reason is %v", err)
 			}
 		}
@@ -31,7 +32,7 @@ func TestConnectionEndsConcurrently(t *testing.T) {
 		if ended[0] != nil && ended[1] != nil {
 			t.Error("it has ended twice")
 		}
-		if _, _, err := s.begin(func() {}, 2); err != jsonrpc.ErrClosed || len(s.pending) != 0 {
+		if _, _, err := s.begin(func() {}, 2); !errors.Is(err, jsonrpc.ErrClosed) || len(s.pending) != 0 {
 			t.Errorf("after the end: %v, and %d requests are pending", err, len(s.pending))
 		}
 		<-s.done

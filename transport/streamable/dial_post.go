@@ -235,22 +235,35 @@ func (p *post) roundTrip() (resp *jsonrpc.Response, draining bool, err error) {
 			return nil, false, p.callError(jsonrpc.MaybeExecuted, err)
 		}
 	}
+	if resp, draining, err = p.read(res); err != nil {
+		return nil, draining, err
+	}
+	if resp.Error != nil {
+		if lost := p.checkSession(res, []byte(resp.Error.Message), resp); lost != nil {
+			return nil, draining, lost
+		}
+	}
+	if p.method != mcp.MethodSetLevel && p.header[wire.HeaderSession] != nil && !p.conn.answered.Load() {
+		p.conn.answered.Store(true)
+	}
+	resp, err = p.outcome(resp)
+	return resp, draining, err
+}
+
+// read reads the response to a call from an HTTP response with a status 2xx. draining is as for roundTrip.
+func (p *post) read(res *http.Response) (resp *jsonrpc.Response, draining bool, err error) {
 	switch kind := mediaType(res); kind {
 	case typeJSON[0], "":
 		resp, err = p.readJSON(res)
+		return resp, false, err
 	case typeEvents[0]:
-		resp, draining, err = p.readStream(res.Body)
+		return p.readStream(res.Body)
 	default:
 		httpclient.Drain(res.Body, p.cancel)
 		res.Body.Close()
 		return nil, false, p.callError(jsonrpc.MaybeExecuted, fmt.Errorf(
 			"the response must be %s or %s, not %s", typeJSON[0], typeEvents[0], jsonscan.Quote(kind)))
 	}
-	if err != nil {
-		return nil, draining, err
-	}
-	resp, err = p.outcome(resp)
-	return resp, draining, err
 }
 
 func isSuccess(res *http.Response) bool { return res.StatusCode/100 == 2 }
@@ -277,15 +290,16 @@ func (p *post) outcome(resp *jsonrpc.Response) (*jsonrpc.Response, error) {
 func (p *post) refused(res *http.Response) (*jsonrpc.Response, error) {
 	defer res.Body.Close()
 	body, err := readBody(res, nil, p.conn.dialer.opts.MaxMessage)
+	var resp *jsonrpc.Response
 	if err == nil {
-		if resp := p.decodeError(body); resp != nil && p.isOwnResponse(res, resp) {
-			p.conn.trace(body)
-			return p.outcome(resp)
-		}
+		resp = p.decodeError(body)
 	}
-	if p.isSessionLost(res) {
-		p.conn.sessionLost()
-		return nil, p.callError(jsonrpc.NotSent, fmt.Errorf("%w: the server does not know the session any more", jsonrpc.ErrClosed))
+	if lost := p.checkSession(res, body, resp); lost != nil {
+		return nil, lost
+	}
+	if resp != nil && p.isOwnResponse(res, resp) {
+		p.conn.trace(body)
+		return p.outcome(resp)
 	}
 	status := httpclient.NewStatusError(res, body)
 	if err != nil && p.ctx.Err() != nil {
@@ -294,20 +308,12 @@ func (p *post) refused(res *http.Response) (*jsonrpc.Response, error) {
 	return nil, p.callError(httpclient.DeliveryOf(status), status)
 }
 
-// isSessionLost reports whether the status means that the server does not know the session.
-// See MCP 2025-11-25, basic/transports, section Session Management.
-func (p *post) isSessionLost(res *http.Response) bool {
-	return res.StatusCode == http.StatusNotFound && p.header[wire.HeaderSession] != nil
-}
-
 // isOwnResponse reports whether a JSON-RPC error with an HTTP error status is the server's
 // response to this message. Otherwise it is a refusal of the client or comes from a proxy.
 func (p *post) isOwnResponse(res *http.Response, resp *jsonrpc.Response) bool {
 	switch hasID := !resp.ID.IsZero(); {
 	case httpclient.IsAccess(res.StatusCode):
 		return false
-	case p.isSessionLost(res):
-		return hasID && resp.Error.Code == jsonrpc.MethodNotFound
 	case res.StatusCode >= http.StatusInternalServerError:
 		return hasID
 	case p.isInitialize():

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
@@ -30,6 +31,8 @@ type dialState struct {
 	lastID    int64
 	pending   map[int64]context.CancelFunc
 	session   *dialSession
+	handshake []byte // the params of "initialize"; nil until it was answered
+	check     *sessionCheck
 	listening bool
 }
 
@@ -104,7 +107,7 @@ func (s *dialState) sessionLost() (pending bool) {
 	if s.ended != nil {
 		return false
 	}
-	s.ended = jsonrpc.ErrClosed
+	s.ended = transport.ErrSessionLost
 	if len(s.pending) == 0 {
 		s.endAll()
 	}
@@ -119,8 +122,9 @@ func (s *dialState) end() *dialSession {
 	session := s.session
 	if s.ended != nil {
 		session = nil
+	} else {
+		s.ended = jsonrpc.ErrClosed
 	}
-	s.ended = jsonrpc.ErrClosed
 	s.endAll()
 	return session
 }
@@ -150,6 +154,32 @@ func (s *dialState) setSession(session *dialSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.session = session
+}
+
+// setHandshake stores the params of "initialize".
+func (s *dialState) setHandshake(params []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handshake = params
+}
+
+// beginCheck returns the running check of the session. first is true if there was none: the caller runs the check.
+func (s *dialState) beginCheck() (check *sessionCheck, handshake []byte, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.check == nil {
+		s.check, first = &sessionCheck{done: make(chan struct{})}, true
+	}
+	return s.check, s.handshake, first
+}
+
+// endCheck ends a check with its result.
+func (s *dialState) endCheck(check *sessionCheck, sign lossSign) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	check.sign = sign
+	close(check.done)
+	s.check = nil
 }
 
 // listen returns the session. first is true on the first call, unless the connection has

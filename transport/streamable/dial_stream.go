@@ -25,12 +25,14 @@ type cursor struct {
 	retry    time.Duration // delay requested by the server, 0 if none
 	pause    backoff.Backoff
 	failures int // consecutive failures to resume
+	short    int // consecutive streams that ended immediately and brought no message
 }
 
-// wait waits until the stream may be resumed.
+// wait waits until the stream may be resumed. The server decides about the delay, unless it requests a short one and ends
+// each stream immediately.
 func (at *cursor) wait(ctx context.Context) error {
 	pause := at.retry
-	if pause == 0 || at.failures > 0 {
+	if pause == 0 || at.failures > 0 || at.short > 1 && pause < longRetry {
 		pause = max(pause, at.pause.Next())
 	}
 	select {
@@ -96,6 +98,7 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 	events := sse.NewReader(body, int(min(p.conn.dialer.opts.MaxMessage, math.MaxInt)))
 	opened := time.Now()
 	at.failures = 0
+	at.short++
 	for first := true; ; first = false {
 		event, err := events.Next()
 		if id := events.LastID(); id != "" {
@@ -108,6 +111,9 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 			if time.Since(opened) >= stableAfter {
 				at.pause.Reset()
 			}
+			if time.Since(opened) >= longRetry {
+				at.short = 0
+			}
 			return nil, streamError(err)
 		}
 		if first && event.Name == "endpoint" && isEndpoint(event.Data) {
@@ -117,6 +123,7 @@ func (p *post) readEvents(body io.Reader, at *cursor) (*jsonrpc.Response, error)
 			continue
 		}
 		at.pause.Reset()
+		at.short = 0
 		resp, reusable, err := p.receive(event.Data)
 		switch {
 		case err != nil:
@@ -163,7 +170,7 @@ func (c *clientConn) reopen(ctx context.Context, session *dialSession, at *curso
 }
 
 // get opens a stream, or resumes one if lastID is not empty. If the server does not know the
-// session, the connection ends.
+// session, the connection ends. A status alone does not say that: servers without streams answer 404.
 func (c *clientConn) get(ctx context.Context, session *dialSession, lastID string) (io.ReadCloser, error) {
 	header := http.Header{"Accept": typeEvents}
 	if lastID != "" {
@@ -178,11 +185,12 @@ func (c *clientConn) get(ctx context.Context, session *dialSession, lastID strin
 		return res.Body, nil
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusNotFound && session.id != nil {
+	refused := httpclient.ReadStatusError(res)
+	if sign := signOfStream(res.StatusCode); session.id != nil && sign != sessionKnown && c.isSessionLost(ctx, sign) {
 		c.sessionLost()
-		return nil, jsonrpc.ErrClosed
+		return nil, transport.ErrSessionLost
 	}
-	return nil, httpclient.ReadStatusError(res)
+	return nil, refused
 }
 
 // startListening opens the session's stream for unsolicited messages. It waits at most

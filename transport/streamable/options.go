@@ -83,6 +83,11 @@ const (
 	// stableAfter is how long a silent stream must have been open before the backoff is
 	// reset.
 	stableAfter = 10 * time.Second
+	// longRetry is the shortest delay that a server may request for streams that it ends immediately, and how long a
+	// stream lasts that did not end immediately.
+	longRetry = time.Second
+	// checkTimeout bounds the requests that find out whether the server knows the session.
+	checkTimeout = 5 * time.Second
 	// maxListPages is how many pages of tools a client reads to find the headers of a call.
 	maxListPages = 64
 	// maxBindings is the maximum number of tools whose header parameters a client

@@ -35,6 +35,7 @@ internal/netguard:        net/http
 internal/pattern:
 internal/token:
 internal/test/memnet:
+internal/test/sessiontest: jsonrpc internal/test/memnet testing net/http
 internal/test/faults:     testing os/exec
 internal/sharedfile:      internal/backoff golang.org/x/sys
 internal/test/soak:
