@@ -200,10 +200,16 @@ func (c *Client) negotiate(ctx context.Context) (probed, err error) {
 	case probed == nil:
 		c.adopt(found)
 		return nil, nil
-	case ctx.Err() != nil, errors.Is(probed, transport.ErrNotReached), errors.Is(probed, jsonrpc.ErrClosed):
+	case ctx.Err() != nil, !mayBeLegacy(probed):
 		return probed, probed
 	}
 	return probed, c.initialize(ctx)
+}
+
+// mayBeLegacy reports whether a server that did not answer the request for its versions may accept the handshake. Servers and
+// gateways of the legacy era refuse the unknown request with any HTTP status.
+func mayBeLegacy(probed error) bool {
+	return errors.Is(probed, transport.ErrRefused) || !errors.Is(probed, transport.ErrNotReached) && !errors.Is(probed, jsonrpc.ErrClosed)
 }
 
 // An opened is the result of a request that opens a session.
@@ -249,7 +255,7 @@ func (c *Client) negotiateTogether(ctx context.Context) (probed, err error) {
 			case err != nil: // the handshake has failed before
 				return probed, err
 			case sent:
-			case ctx.Err() != nil, errors.Is(probed, transport.ErrNotReached), errors.Is(probed, jsonrpc.ErrClosed):
+			case ctx.Err() != nil, !mayBeLegacy(probed):
 				return probed, probed
 			default:
 				return probed, c.initialize(ctx)
