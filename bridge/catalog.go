@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // catalogOf returns the catalog for a server's lists. Unchanged entries of before are reused. If two tools or prompts
@@ -240,7 +241,8 @@ func (u *Upstream) forward(e *server.Entry, how forwarding) mcp.Handler {
 	}
 }
 
-// send sends one call to the server.
+// send sends one call to the server. A call that did not reach the server, because the session had ended, is sent in the
+// next session.
 func (u *Upstream) send(ctx context.Context, call *mcp.Call, how forwarding) (mcp.Result, error) {
 	if call.Method() != mcp.MethodEventsStream { // which lasts and does not run
 		if err := u.limit.acquire(ctx); err != nil {
@@ -248,10 +250,32 @@ func (u *Upstream) send(ctx context.Context, call *mcp.Call, how forwarding) (mc
 		}
 		defer u.limit.release()
 	}
-	session, s, err := u.pool.acquire(ctx, call.Caller)
-	if err != nil {
-		return nil, notRun(ctx, u.alias, err)
+	delivery := jsonrpc.NotSent // of earlier attempts
+	for again := 0; ; again++ {
+		session, s, err := u.pool.acquire(ctx, call.Caller)
+		if err != nil {
+			return nil, atLeast(delivery, notRun(ctx, u.alias, err))
+		}
+		result, err := u.sendIn(ctx, session, s, call, how)
+		if err == nil || again == maxSentAgain || !maySendAgain(call, err) || s.waitReplaced(ctx, session) != nil {
+			return result, atLeast(delivery, failed(ctx, u.alias, err))
+		}
+		if lost, ok := errors.AsType[*jsonrpc.CallError](err); ok && lost.Delivery == jsonrpc.MaybeExecuted {
+			delivery = lost.Delivery
+		}
 	}
+}
+
+// atLeast returns the error of the last attempt to send a call, of which an earlier attempt may have been executed.
+func atLeast(delivery jsonrpc.Delivery, err error) error {
+	if last, ok := errors.AsType[*UpstreamError](err); ok && delivery == jsonrpc.MaybeExecuted {
+		return &UpstreamError{Server: last.Server, Failure: last.Failure, Delivery: delivery, Err: last.Err}
+	}
+	return err
+}
+
+// sendIn sends one call in a session, and releases the session.
+func (u *Upstream) sendIn(ctx context.Context, session *client.Session, s *managedSession, call *mcp.Call, how forwarding) (mcp.Result, error) {
 	suspended := false
 	defer func() { s.release(ctx, suspended) }()
 	result, err := session.Forward(ctx, call, &client.ForwardOptions{
@@ -259,13 +283,35 @@ func (u *Upstream) send(ctx context.Context, call *mcp.Call, how forwarding) (mc
 	})
 	if err != nil {
 		_, suspended = mcp.AsInputRequired(err)
-		return nil, failed(ctx, u.alias, err)
+		return nil, err
 	}
 	// A server that is a child process keeps its tasks in memory.
 	_, suspended = result.(*mcp.Task)
 	suspended = suspended || call.Method() == mcp.MethodTasksGet
-	s.recordReply()
+	s.recordAnswer()
 	return result, nil
+}
+
+// maxSentAgain is how often a call is sent again at most. A server may lose each session.
+const maxSentAgain = 3
+
+// maySendAgain reports whether a call that failed with err, because its session ended, may be sent in the next session. A
+// call that may have been executed is sent again only if the server has lost the session, which says nothing against the
+// call, and the call of a tool of a trusted server has no further effect.
+func maySendAgain(call *mcp.Call, err error) bool {
+	failed, ok := errors.AsType[*jsonrpc.CallError](err)
+	if !ok || !errors.Is(failed, jsonrpc.ErrClosed) {
+		return false
+	}
+	if failed.Delivery == jsonrpc.NotSent {
+		return true
+	}
+	target := call.Target()
+	if !errors.Is(failed, transport.ErrSessionLost) || call.Method() != mcp.MethodToolsCall || target == nil || !target.Origin.Trusted {
+		return false
+	}
+	hints := target.Definition.Annotations()
+	return hints.ReadOnlyHint != nil && *hints.ReadOnlyHint || hints.IdempotentHint != nil && *hints.IdempotentHint
 }
 
 // checkCached starts the server if e may be an entry of a cached catalog. Guards have

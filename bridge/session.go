@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 const (
@@ -69,6 +70,7 @@ type managedSession struct {
 	deadlines     int           // users with a deadline of their own
 	lastUsed      time.Time     // may be in the future; see release
 	lastReply     time.Time     // of the server
+	answered      bool          // a call since the session was opened
 	statusChanged chan struct{} // closed when status changes
 	requested     chan struct{} // receives one value when the session should be opened
 }
@@ -186,6 +188,38 @@ func (s *managedSession) recordReply() {
 	s.lastReply = time.Now()
 }
 
+// recordAnswer records the answer to a call.
+func (s *managedSession) recordAnswer() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastReply, s.answered = time.Now(), true
+}
+
+// takeAnswered reports whether a call was answered since takeAnswered was called last.
+func (s *managedSession) takeAnswered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.answered = false }()
+	return s.answered
+}
+
+// waitReplaced waits until a session that has ended is not used for further calls.
+func (s *managedSession) waitReplaced(ctx context.Context, ended *client.Session) error {
+	for {
+		s.mu.Lock()
+		session, changed := s.session, s.statusChanged
+		s.mu.Unlock()
+		if session != ended {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // mayBeBusy reports whether running calls may be the reason for unanswered pings. Such calls have a deadline of their
 // caller, or may take up to timeout without progress.
 func (s *managedSession) mayBeBusy(timeout time.Duration) bool {
@@ -254,11 +288,20 @@ func (s *managedSession) run(ctx context.Context) {
 			if err == nil && !s.waitRequested(ctx) {
 				return
 			}
-			if err == nil || time.Since(opened) >= stableAfter {
+			lost := errors.Is(err, transport.ErrSessionLost)
+			if answered := s.takeAnswered(); err == nil || lost && answered || time.Since(opened) >= stableAfter {
 				attempts = 0
 				pause.Reset()
 			}
-			if err == nil {
+			switch {
+			case err == nil:
+				continue
+			case lost && attempts < maxSentAgain && ctx.Err() == nil: // the server runs, so calls wait for the next session
+				s.logger.Info("the server has lost the session", "error", err)
+				s.setState(statusStarting, nil, nil)
+				if attempts++; pause.Wait(ctx) != nil {
+					return
+				}
 				continue
 			}
 		}

@@ -60,8 +60,10 @@ var _ server.Provider = (*Upstream)(nil)
 // offered.
 //
 // A server that ends is restarted, with increasing pauses. If it does not answer a call, the
-// error is an *[UpstreamError] that says whether the call may have been executed. Calls are
-// never repeated.
+// error is an *[UpstreamError] that says whether the call may have been executed. A call that was
+// not sent, because the session had ended, is sent in the next session. A call that may have been
+// executed is not repeated, unless the server has lost the session ([transport.ErrSessionLost]) and
+// the tool is read-only or idempotent, and the server [ProxyOptions].Trusted.
 func Proxy(dialer transport.Dialer, opts *ProxyOptions) *Upstream {
 	if opts == nil {
 		opts = &ProxyOptions{}
