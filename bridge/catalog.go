@@ -251,15 +251,35 @@ func (u *Upstream) send(ctx context.Context, call *mcp.Call, how forwarding) (mc
 		defer u.limit.release()
 	}
 	delivery := jsonrpc.NotSent // of earlier attempts
+	var s *managedSession
+	suspended := false
+	defer func() {
+		if s != nil {
+			s.release(ctx, suspended)
+		}
+	}()
 	for again := 0; ; again++ {
-		session, s, err := u.pool.acquire(ctx, call.Caller)
+		session, acquired, err := u.pool.acquire(ctx, call.Caller)
 		if err != nil {
 			return nil, atLeast(delivery, notRun(ctx, u.alias, err))
 		}
-		result, err := u.sendIn(ctx, session, s, call, how)
-		if err == nil || again == maxSentAgain || !maySendAgain(call, err) || s.waitReplaced(ctx, session) != nil {
-			return result, atLeast(delivery, failed(ctx, u.alias, err))
+		s = acquired
+		result, err := session.Forward(ctx, call, &client.ForwardOptions{
+			Name: how.name, ServerLabel: u.alias, Timeout: u.opts.CallTimeout, AsTask: how.tasks == mustBeTask,
+		})
+		if err == nil {
+			// A server that is a child process keeps its tasks in memory.
+			_, isTask := result.(*mcp.Task)
+			suspended = isTask || call.Method() == mcp.MethodTasksGet
+			s.recordAnswer()
+			return result, nil
 		}
+		if again == maxSentAgain || !maySendAgain(call, err) || s.waitReplaced(ctx, session) != nil {
+			_, suspended = mcp.AsInputRequired(err)
+			return nil, atLeast(delivery, failed(ctx, u.alias, err))
+		}
+		s.release(ctx, false)
+		s = nil
 		if lost, ok := errors.AsType[*jsonrpc.CallError](err); ok && lost.Delivery == jsonrpc.MaybeExecuted {
 			delivery = lost.Delivery
 		}
@@ -272,24 +292,6 @@ func atLeast(delivery jsonrpc.Delivery, err error) error {
 		return &UpstreamError{Server: last.Server, Failure: last.Failure, Delivery: delivery, Err: last.Err}
 	}
 	return err
-}
-
-// sendIn sends one call in a session, and releases the session.
-func (u *Upstream) sendIn(ctx context.Context, session *client.Session, s *managedSession, call *mcp.Call, how forwarding) (mcp.Result, error) {
-	suspended := false
-	defer func() { s.release(ctx, suspended) }()
-	result, err := session.Forward(ctx, call, &client.ForwardOptions{
-		Name: how.name, ServerLabel: u.alias, Timeout: u.opts.CallTimeout, AsTask: how.tasks == mustBeTask,
-	})
-	if err != nil {
-		_, suspended = mcp.AsInputRequired(err)
-		return nil, err
-	}
-	// A server that is a child process keeps its tasks in memory.
-	_, suspended = result.(*mcp.Task)
-	suspended = suspended || call.Method() == mcp.MethodTasksGet
-	s.recordAnswer()
-	return result, nil
 }
 
 // maxSentAgain is how often a call is sent again at most. A server may lose each session.
