@@ -84,7 +84,7 @@ func (p mergedProvider) Catalog() *server.Catalog {
 			return now
 		}
 		if p.merged.CompareAndSwap(before, now) {
-			logNew(p.opts.Logger, before.Collisions(), now.Collisions())
+			logNew(p.opts.Logger, entryNotOffered, before.Collisions(), now.Collisions())
 			return now
 		}
 	}

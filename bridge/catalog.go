@@ -3,10 +3,12 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -21,28 +23,36 @@ import (
 
 // catalogOf returns the catalog for a server's lists. Unchanged entries of before are reused. If two tools or prompts
 // would get one name, neither is offered, so that no call reaches the wrong entry. Of two resources with one URI the
-// first is offered. Errors for entries that are not offered are logged and stored with the catalog; see notOffered.
+// first is offered. An entry that the server lists again with the same content counts once. Reports of entries that are
+// not offered or were repaired are logged and stored with the catalog; see notOffered and repaired.
 func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 	type key struct {
 		kind mcp.Kind
 		name string
 	}
 	// Resources that are not selected are dropped at the end, so that no template matches them.
+	uses, first := make(map[key]int), make(map[key]listed)
 	listed := slices.DeleteFunc(slices.Clone(l.entries), func(entry listed) bool {
-		return entry.kind != mcp.KindResource && !u.selects(entry.kind, entry.name)
+		if entry.kind != mcp.KindResource && !u.selects(entry.kind, entry.name) {
+			return true
+		}
+		at := key{entry.kind, u.nameOf(entry)}
+		if uses[at] > 0 && isEqualJSON(first[at].definition, entry.definition) {
+			return true
+		}
+		if uses[at]++; uses[at] == 1 {
+			first[at] = entry
+		}
+		return false
 	})
-	uses := make(map[key]int)
-	for _, entry := range listed {
-		uses[key{entry.kind, u.nameOf(entry)}]++
-	}
 	var entries []*server.Entry
-	var refused []error
+	var refused reports
 	for _, entry := range listed {
 		at := key{entry.kind, u.nameOf(entry)}
 		count := uses[at]
 		uses[at] = 0
 		if count == 0 {
-			refused = append(refused, &server.CollisionError{Kind: at.kind, Name: at.name, Owner: u.owner, Other: u.owner})
+			refused.add(&server.CollisionError{Kind: at.kind, Name: at.name, Owner: u.owner, Other: u.owner})
 			continue
 		}
 		if count > 1 && isNamed(at.kind) {
@@ -50,7 +60,7 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 		}
 		e, err := u.entry(entry, at.name, l)
 		if err != nil {
-			refused = append(refused, fmt.Errorf("the %v %+.256q of %s: %w", entry.kind, entry.name, u.owner, err))
+			refused.add(fmt.Errorf("the %v %+.256q of %s: %w", entry.kind, entry.name, u.owner, err))
 			continue
 		}
 		if old := before.Lookup(at.kind, at.name); old != nil && isSame(old, e) {
@@ -61,18 +71,38 @@ func (u *Upstream) catalogOf(l *lists, before *server.Catalog) *server.Catalog {
 	opts := &server.CatalogOptions{Resolve: u.resolve, Bridges: append([]string{u.bridge}, l.bridges...), RootsChanged: u.pool.rootsChanged}
 	if !l.incomplete {
 		opts.Resolve = nil
-		refused = append(u.missing(l), refused...)
+		missing := reports{}
+		missing.add(u.missing(l)...)
+		missing.join(refused)
+		refused = missing
 	}
-	refused = firstErrors(append(refused, l.refused...), l.moreRefused)
+	refused.join(l.refused)
 	c := server.NewCatalog(entries, opts).Map(func(e *server.Entry) *server.Entry {
 		if !u.selects(e.Kind, e.Origin.Name) {
 			return nil
 		}
 		return e
 	})
-	logNew(u.opts.Logger, notOffered(before), refused)
-	c.Memo(notOfferedKey{}, func() any { return refused })
+	c.Memo(notOfferedKey{}, func() any { return refused.all("are not offered") })
+	c.Memo(repairedKey{}, func() any { return l.repaired.all("were repaired") })
+	logNew(u.opts.Logger, entryNotOffered, notOffered(before), notOffered(c))
+	logNew(u.opts.Logger, "an entry of a server is not valid and was repaired", repaired(before), repaired(c))
 	return c
+}
+
+// isEqualJSON reports whether two texts have the same JSON value.
+func isEqualJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	decode := func(text []byte) (value any, ok bool) {
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		return value, decoder.Decode(&value) == nil
+	}
+	first, ok := decode(a)
+	second, alsoOK := decode(b)
+	return ok && alsoOK && reflect.DeepEqual(first, second)
 }
 
 // isNamed reports whether entries of a kind are renamed by a bridge.
@@ -206,14 +236,22 @@ func filesOf(l listed) func(uri string) bool {
 }
 
 // forwardSkill returns the handler of a skill. It does not ask a server to list a directory that does
-// not declare that it can.
+// not declare that it can. The entries of a directory are made valid.
 func (u *Upstream) forwardSkill(e *server.Entry) mcp.Handler {
 	forward := u.forward(e, forwarding{})
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		if call.Method() == mcp.MethodDirectoryRead && !u.listsDirectories.Load() {
 			return nil, mcp.ResourceNotFound(call.URI())
 		}
-		return forward(ctx, call)
+		result, err := forward(ctx, call)
+		if err != nil || call.Method() != mcp.MethodDirectoryRead {
+			return result, err
+		}
+		page, err := result.AppendJSON(nil)
+		if err != nil {
+			return nil, err
+		}
+		return mcp.Raw(listMethodOf(call.Method()).valid(page, u.opts.Logger)), nil
 	}
 }
 
@@ -468,25 +506,19 @@ func (u *Upstream) missing(l *lists) (errs []error) {
 	return errs
 }
 
-// maxNotOffered is how many errors of entries are kept for a server.
-const maxNotOffered = 100
-
-// firstErrors replaces the errors after the first ones by their number. more is the number of errors
-// that are not in errs.
-func firstErrors(errs []error, more int) []error {
-	more += max(0, len(errs)-maxNotOffered)
-	if more == 0 {
-		return errs
-	}
-	kept := min(len(errs), maxNotOffered)
-	return append(errs[:kept:kept], fmt.Errorf("%d more entries are not offered", more))
-}
-
-type notOfferedKey struct{}
+type (
+	notOfferedKey struct{}
+	repairedKey   struct{}
+)
 
 // notOffered returns the errors of the entries that catalogOf left out.
 func notOffered(c *server.Catalog) []error {
 	return c.Memo(notOfferedKey{}, func() any { return []error(nil) }).([]error)
+}
+
+// repaired returns what was repaired in the entries of catalogOf.
+func repaired(c *server.Catalog) []error {
+	return c.Memo(repairedKey{}, func() any { return []error(nil) }).([]error)
 }
 
 // misconfigured joins the errors of a catalog that the operator has to correct: collisions
@@ -529,13 +561,16 @@ func newErrors[E error](before, now []E) []E {
 	return slices.DeleteFunc(slices.Clone(now), func(err E) bool { return known[err.Error()] })
 }
 
-// logNew logs the errors in now that are not in before.
-func logNew[E error](logger *slog.Logger, before, now []E) {
-	for i, err := range newErrors(before, now) {
-		if i == maxNotOffered {
-			logger.Warn("more entries of servers are not offered", "entries", len(now))
+const entryNotOffered = "an entry of a server is not offered"
+
+// logNew logs a message for each error in now that is not in before.
+func logNew[E error](logger *slog.Logger, message string, before, now []E) {
+	added := newErrors(before, now)
+	for i, err := range added {
+		if i == maxReports {
+			logger.Warn(message, "more", len(added)-maxReports)
 			break
 		}
-		logger.Warn("an entry of a server is not offered", "error", err)
+		logger.Warn(message, "error", err)
 	}
 }

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/entrycheck"
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -19,14 +22,14 @@ import (
 
 // A list is one list of a server, as read at one time.
 type list struct {
-	entries     []listed
-	refused     []error       // of entries that are not valid or exceed a limit, at most maxNotOffered
-	moreRefused int           // how many more were refused
-	warnings    []error       // about the list as a whole
-	size        int           // bytes of the definitions
-	bridges     []string      // that the server is connected to, directly or through others
-	ttl         time.Duration // ttlMs of the list, 0 if there is none
-	err         error         // why the list, or its last pages, could not be read
+	entries  []listed
+	refused  reports       // of entries that are not valid or exceed a limit
+	repaired reports       // of entries that are offered in another form, because they are not valid
+	warnings []error       // about the list as a whole
+	size     int           // bytes of the definitions
+	bridges  []string      // that the server is connected to, directly or through others
+	ttl      time.Duration // ttlMs of the list, 0 if there is none
+	err      error         // why the list, or its last pages, could not be read
 }
 
 // listMethods are the lists of a server, in the order in which they use [client.Limits].CatalogBytes.
@@ -45,6 +48,31 @@ type listMethod struct {
 	method       string
 	resultMember string // of the result, which has the entries
 	nameMember   string // member of an entry that identifies it
+}
+
+// listMethodOf returns the list that a method returns, or nil.
+func listMethodOf(method string) *listMethod {
+	if method == mcp.MethodDirectoryRead {
+		return &listMethod{mcp.KindResource, method, "resources", "uri"}
+	}
+	for i := range listMethods {
+		if listMethods[i].method == method {
+			return &listMethods[i]
+		}
+	}
+	return nil
+}
+
+// valid returns a page with valid entries, or the page itself if it is no page. It logs what was changed.
+func (m *listMethod) valid(page json.RawMessage, logger *slog.Logger) json.RawMessage {
+	valid, repairs, err := entrycheck.List(m.kind, m.resultMember, page)
+	if err != nil {
+		return page
+	}
+	for _, repair := range repairs {
+		logger.Warn("an entry of a list is not valid", "method", m.method, "entry", repair)
+	}
+	return valid
 }
 
 // isDeclared reports whether the server has the list.
@@ -120,7 +148,7 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 		if err := limits.CheckCount(m.kind, count); err != nil {
 			return err
 		}
-		l.refuse(invalid...)
+		l.refused.add(invalid...)
 		if err := l.add(entries, limits); err != nil {
 			return err
 		}
@@ -135,20 +163,21 @@ func (l *list) readPages(ctx context.Context, session *client.Session, limits *c
 	}
 }
 
-// refuse records why entries are not offered.
-func (l *list) refuse(reasons ...error) {
-	kept := min(len(reasons), maxNotOffered-len(l.refused))
-	l.refused = append(l.refused, reasons[:kept]...)
-	l.moreRefused += len(reasons) - kept
-}
-
 // add adds copies of the entries of a page, which share the memory of the page. It leaves out
-// those that exceed a limit.
+// those that exceed a limit or are not valid, and repairs those that can be.
 func (l *list) add(entries []listed, limits *client.Limits) error {
 	for _, entry := range entries {
-		if err := limits.CheckEntry(entry.kind, entry.definition); err != nil {
-			l.refuse(fmt.Errorf("the %v %+.256q: %w", entry.kind, entry.name, err))
+		err := limits.CheckEntry(entry.kind, entry.definition)
+		var repairs []string
+		if err == nil {
+			entry.definition, repairs, err = entrycheck.Entry(entry.kind, entry.definition)
+		}
+		if err != nil {
+			l.refused.add(fmt.Errorf("the %v %+.256q: %w", entry.kind, entry.name, err))
 			continue
+		}
+		if len(repairs) > 0 {
+			l.repaired.add(fmt.Errorf("the %v %+.256q: %s", entry.kind, entry.name, strings.Join(repairs, "; ")))
 		}
 		if l.size+len(entry.definition) > limits.CatalogBytes {
 			return catalogTooLarge(limits)
@@ -158,6 +187,40 @@ func (l *list) add(entries []listed, limits *client.Limits) error {
 		l.entries = append(l.entries, entry)
 	}
 	return nil
+}
+
+// maxReports is how many reports are kept for a server.
+const maxReports = 100
+
+// reports say why entries are not offered, or what was repaired.
+type reports struct {
+	errs []error // the first ones
+	more int     // how many others there are
+}
+
+// add adds reports.
+func (r *reports) add(errs ...error) {
+	kept := min(len(errs), maxReports-len(r.errs))
+	r.errs = append(r.errs, errs[:kept]...)
+	r.more += len(errs) - kept
+}
+
+// join adds the reports of other.
+func (r *reports) join(other reports) {
+	r.add(other.errs...)
+	r.more += other.more
+}
+
+// all returns the reports. If there are more than maxReports, the last error has their number, with what they say.
+func (r *reports) all(what string) []error {
+	if r.more == 0 {
+		return r.errs
+	}
+	return append(slices.Clip(r.errs), fmt.Errorf("%d more entries %s", r.more, what))
+}
+
+func (r *reports) isSame(other *reports) bool {
+	return r.more == other.more && slices.EqualFunc(r.errs, other.errs, func(a, b error) bool { return a.Error() == b.Error() })
 }
 
 func catalogTooLarge(limits *client.Limits) error {

@@ -37,19 +37,19 @@ const (
 
 // lists are the lists of a server that are offered.
 type lists struct {
-	entries     []listed
-	refused     []error     // of entries that are not valid or exceed a limit
-	moreRefused int         // how many more were refused
-	bridges     []string    // that the server is connected to, directly or through others
-	completes   bool        // the server has completions
-	tasks       taskSupport // of the server
-	incomplete  bool        // the list of tools has not been read in this run
+	entries    []listed
+	refused    reports     // of entries that are not valid or exceed a limit
+	repaired   reports     // of entries that were not valid
+	bridges    []string    // that the server is connected to, directly or through others
+	completes  bool        // the server has completions
+	tasks      taskSupport // of the server
+	incomplete bool        // the list of tools has not been read in this run
 }
 
 // isSame reports whether two readings have the same entries.
 func (l *lists) isSame(other *lists) bool {
-	return other != nil && l.incomplete == other.incomplete && l.moreRefused == other.moreRefused && l.completes == other.completes && l.tasks == other.tasks && slices.Equal(l.bridges, other.bridges) &&
-		slices.EqualFunc(l.refused, other.refused, func(a, b error) bool { return a.Error() == b.Error() }) && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
+	return other != nil && l.incomplete == other.incomplete && l.completes == other.completes && l.tasks == other.tasks && slices.Equal(l.bridges, other.bridges) &&
+		l.refused.isSame(&other.refused) && l.repaired.isSame(&other.repaired) && slices.EqualFunc(l.entries, other.entries, func(a, b listed) bool {
 		return a.kind == b.kind && a.name == b.name && bytes.Equal(a.definition, b.definition)
 	})
 }
@@ -219,8 +219,9 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 			errs = append(errs, now.err)
 		}
 		room -= now.size
-		l.entries, l.refused, l.bridges = append(l.entries, now.entries...), append(l.refused, now.refused...), appendBridges(l.bridges, now.bridges)
-		l.moreRefused += now.moreRefused
+		l.entries, l.bridges = append(l.entries, now.entries...), appendBridges(l.bridges, now.bridges)
+		l.refused.join(now.refused)
+		l.repaired.join(now.repaired)
 		warnings = append(warnings, now.warnings...)
 	}
 	err := errors.Join(errs...)
@@ -228,7 +229,7 @@ func (u *Upstream) offer(read []*list, session *client.Session, all bool) error 
 	l.incomplete = read[0].err != nil || len(errs) > 0 && len(errs) == declared
 	if slices.Contains(l.bridges, u.bridge) {
 		err = &CycleError{Server: u.alias}
-		l = &lists{bridges: l.bridges, refused: []error{err}, incomplete: true}
+		l = &lists{bridges: l.bridges, refused: reports{errs: []error{err}}, incomplete: true}
 	}
 	if all {
 		u.setListError(err, warnings)

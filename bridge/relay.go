@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ import (
 type RelayOptions struct {
 	// ConnectTimeout bounds connecting to the server. Default 30 s.
 	ConnectTimeout time.Duration
+	// Logger logs entries of lists that were repaired or left out. Default: slog.Default().
+	Logger *slog.Logger
 }
 
 // Relay offers a server over another transport, in every protocol version that the server
@@ -32,14 +35,18 @@ type RelayOptions struct {
 //
 // Messages are forwarded in both directions byte by byte, unknown methods and members
 // included. Relay replaces only ids, also where a message repeats the id of a call, and
-// progress tokens on a link that several clients share. It adds nothing and checks nothing;
-// [Proxy] does. opts may be nil.
+// progress tokens on a link that several clients share. It repairs or leaves out entries of
+// lists that are not valid by the schema of MCP, since some clients would refuse the complete list.
+// It checks nothing else; [Proxy] does. opts may be nil.
 func Relay(dialer transport.Dialer, opts *RelayOptions) *Relayer {
 	r := &Relayer{dialer: dialer}
 	if opts != nil {
 		r.opts = *opts
 	}
 	setDefault(&r.opts.ConnectTimeout, defaultConnectTimeout)
+	if r.opts.Logger == nil {
+		r.opts.Logger = slog.Default()
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }

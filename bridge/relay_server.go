@@ -371,8 +371,12 @@ func (c *relayCall) hasID(raw json.RawMessage) bool {
 	return err == nil && id == c.id
 }
 
-// result returns the result of the server. The result of a subscription gets the client's id.
+// result returns the result of the server. The result of a subscription gets the client's id. The entries of a list are
+// made valid.
 func (c *relayCall) result(resp *jsonrpc.Response) (json.RawMessage, error) {
+	if list := listMethodOf(c.req.Method); list != nil {
+		return list.valid(resp.Result, c.server.link.relayer.opts.Logger), nil
+	}
 	if !c.hasID(resp.Member("_meta", mcp.MetaSubscriptionID)) {
 		return resp.Result, nil
 	}

@@ -215,6 +215,9 @@ type State struct {
 	// *[mcp.LimitError] if the entry is too large, or another error if the entry is not valid. After 100 errors there
 	// is one error with the number of the others.
 	NotOffered []error
+	// Repaired has an error for each entry that is offered in another form than the server's, because that is not
+	// valid by the schema of MCP, and some clients would refuse the complete list. It is limited like NotOffered.
+	Repaired []error
 }
 
 // State returns the state of the server.
@@ -224,6 +227,7 @@ func (u *Upstream) State() State {
 		Alias: u.alias, Calls: int(u.limit.running.Load()), Queued: int(max(u.limit.queued.Load(), 0)),
 		Tools: offered.Len(mcp.KindTool), Prompts: offered.Len(mcp.KindPrompt),
 		Resources: offered.Len(mcp.KindResource) + offered.Len(mcp.KindResourceTemplate), NotOffered: slices.Clone(notOffered(offered)),
+		Repaired: slices.Clone(repaired(offered)),
 	}
 	u.pool.mu.Lock()
 	state.Sessions = len(u.pool.sessions)
