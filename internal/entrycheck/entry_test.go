@@ -323,3 +323,32 @@ func FuzzEntry(f *testing.F) {
 		}
 	})
 }
+
+// Each entry of testdata/bad.json is repaired or refused. Other tests list these entries through other packages, and to
+// clients of other SDKs.
+func TestBadEntries(t *testing.T) {
+	data, err := os.ReadFile("testdata/bad.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lists map[string][]struct {
+		Entry json.RawMessage
+		Kept  bool
+	}
+	if err := json.Unmarshal(data, &lists); err != nil {
+		t.Fatal(err)
+	}
+	for member, kind := range map[string]mcp.Kind{
+		"tools": mcp.KindTool, "prompts": mcp.KindPrompt, "resources": mcp.KindResource, "resourceTemplates": mcp.KindResourceTemplate,
+	} {
+		if len(lists[member]) < 10 {
+			t.Errorf("%d %s", len(lists[member]), member)
+		}
+		for _, bad := range lists[member] {
+			valid, repairs, err := entrycheck.Entry(kind, bad.Entry)
+			if (err == nil) != bad.Kept || err == nil && len(repairs) == 0 {
+				t.Errorf("%v %s became %s %q %v", kind, bad.Entry, valid, repairs, err)
+			}
+		}
+	}
+}
