@@ -39,7 +39,8 @@
 //
 //  1. Payload is not decoded: arguments, results, schemas, errors, progress, log messages
 //     and unknown members keep their bytes and order. The bridge replaces only prefixed
-//     names, ids, progress tokens and the members of _meta that the protocol reserves.
+//     names, ids, progress tokens and the members of _meta that the protocol reserves. Entries
+//     of lists that are not valid by the schema of MCP are repaired or left out; see [State].
 //  2. Questions of a server to the user reach the client that made the call, whatever
 //     protocol version either side speaks.
 //  3. A call that has been sent is never repeated. If no reply comes, the error is an

@@ -10,10 +10,13 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/entrycheck"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // whole has an entry of each kind with all members.
 var whole = map[mcp.Kind]string{

@@ -17,6 +17,7 @@ func TestTimesKeepTheMonotonicClock(t *testing.T) {
 		"approval/request.go":               "times as text",
 		"client/events.go":                  "the time of an event as text",
 		"client/webhook/subscribe.go":       "the expiry of a subscription at a server",
+		"internal/entrycheck/entry.go":      "a time as text",
 		"internal/test/httpfixture/main.go": "a request for a browser",
 		"internal/lab/killbench/kill.go":    "a duration as text",
 		"internal/sse/stream.go":            "a deadline in the past, which ends a write",

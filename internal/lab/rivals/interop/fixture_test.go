@@ -40,6 +40,7 @@ var servers = map[string]func(*testing.T, *setup) *testServer{
 	"dovetail": openDovetail,
 	"go-sdk":   openGoSDK, "go-sdk json": openGoSDKWithoutStreams, "go-sdk stateless": openGoSDKWithoutSessions,
 	"mcp-go": openMCPGo, "mcp-go legacy": openMCPGoLegacy,
+	"proxy of bad entries": openBadProxy, "relay of bad entries": openBadRelay,
 }
 
 // A fixture is a client that is connected to a server.
