@@ -210,15 +210,32 @@ func (c cursor) count() int {
 	return int(n)
 }
 
+// number reads a positive number of units. It returns 0 for an absent value.
+func (c cursor) number(unit time.Duration) (d time.Duration) {
+	if c.raw == nil || !c.is(jsonscan.Number, "a positive number") {
+		return 0
+	}
+	if d = c.units(unit); d == 0 {
+		c.fail("expected a positive number")
+	}
+	return d
+}
+
+// units returns a number of units as a duration, or 0 if it is not positive or too large.
+func (c cursor) units(unit time.Duration) time.Duration {
+	n, err := strconv.ParseFloat(string(c.raw), 64)
+	if err != nil || n <= 0 || n >= math.MaxInt64/float64(unit) {
+		return 0
+	}
+	return max(time.Duration(n*float64(unit)), 1)
+}
+
 // duration reads a number of milliseconds, which most hosts use, or a string with a unit.
 func (c cursor) duration() time.Duration {
 	var d time.Duration
 	switch c.kind() {
 	case jsonscan.Number:
-		ms, err := strconv.ParseFloat(string(c.raw), 64)
-		if err == nil && 0 < ms && ms < math.MaxInt64/float64(time.Millisecond) {
-			d = max(time.Duration(ms*float64(time.Millisecond)), 1)
-		}
+		d = c.units(time.Millisecond)
 	case jsonscan.String:
 		d, _ = time.ParseDuration(jsonscan.Unquote(c.raw)) // 0 if it is not valid
 	}
@@ -245,7 +262,7 @@ func (m member) keep(extra *map[string]json.RawMessage, known iter.Seq[string]) 
 // misspells reports an error if the name differs from a known one only in case.
 func (m member) misspells(known iter.Seq[string]) bool {
 	for name := range known {
-		if strings.EqualFold(m.name, name) {
+		if m.name != name && strings.EqualFold(m.name, name) {
 			m.key.fail("expected the spelling %q", name)
 			return true
 		}

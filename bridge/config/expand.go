@@ -70,31 +70,48 @@ func (x *expansion) text(field, text string) (value, shown string) {
 		write(text, text)
 		text = ""
 	}
-	for found := true; found && x.left >= 0; {
-		var before, after string
-		before, after, found = strings.Cut(text, "${")
-		text = after
-		if escaped, ok := strings.CutSuffix(before, "$"); found && ok {
-			write(escaped+"${", escaped+"${")
-			continue
+	if !isForShell(field) && strings.Contains(" "+text, " $(") {
+		x.fail(field, "commands are not run: expected a text without $(", nil)
+		text = ""
+	}
+	whole := text
+	for text != "" && x.left >= 0 {
+		next := strings.IndexAny(text, "${")
+		if next < 0 {
+			next = len(text)
 		}
-		write(before, before)
-		if !found {
-			break
-		}
-		inside, _, nested := strings.Cut(after, "${") // variables cannot be nested
-		body, _, closed := strings.Cut(inside, "}")
-		named, ok := parseVariable(body)
-		switch {
-		case ok && closed:
-			text = after[len(body)+1:]
-			write(x.value(field, named), named.String())
-		case nested && !closed && ok && named.hasDefault:
-			x.fail(field, "the default of "+named.String()+" contains a variable: expected a text", nil)
-		case nested && !closed && isScheme(named.scheme):
-			x.fail(field, named.String()+" contains a variable: expected a name", nil)
-		default:
+		write(text[:next], text[:next])
+		text = text[next:]
+		named, length := x.server.dialect.variable(field, whole, len(whole)-len(text))
+		switch after, braced := strings.CutPrefix(text, "${"); {
+		case text == "":
+		case strings.HasPrefix(text, "$${"):
 			write("${", "${")
+			text = text[len("$${"):]
+		case length > 0:
+			write(x.value(field, named), text[:length])
+			text = text[length:]
+		case braced:
+			text = after
+			inside, _, nested := strings.Cut(after, "${") // variables cannot be nested
+			body, _, closed := strings.Cut(inside, "}")
+			named, ok := parseVariable(body)
+			switch {
+			case ok && closed:
+				text = after[len(body)+1:]
+				write(x.value(field, named), named.String())
+			case nested && !closed && ok && named.hasDefault:
+				x.fail(field, "the default of "+named.String()+" contains a variable: expected a text", nil)
+			case nested && !closed && isScheme(named.scheme):
+				x.fail(field, named.String()+" contains a variable: expected a name", nil)
+			case !isForShell(field), closed && hasScheme(body):
+				x.fail(field, "after ${, expected the name of a variable and }: the text ${ is written $${", nil)
+			default:
+				write("${", "${")
+			}
+		default:
+			write(text[:1], text[:1])
+			text = text[1:]
 		}
 	}
 	switch value = v.String(); {
@@ -214,6 +231,9 @@ func (x *expansion) remote(r *Resolved) {
 		r.URL = NewSecret(text, shownURL(u, text, shown))
 	}
 	r.Headers = make(map[string]Secret)
+	if x.expander.NoExpand && x.server.readsEnv {
+		x.fail("headers", "expected no header from an environment variable: environment variables of this machine are not available", nil)
+	}
 	x.table("headers", x.server.Headers, r.Headers)
 	for _, name := range sortedKeys(r.Headers) {
 		if strings.ContainsFunc(r.Headers[name].Reveal(), func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7F }) {

@@ -83,7 +83,6 @@ func TestVariablesAreReplacedOnce(t *testing.T) {
 		"${A:}":                      "${A:}",
 		"${A:x}":                     "${A:x}", // no scheme begins like this
 		"${env:}":                    "${env:}",
-		"${env:a-b}":                 "${env:a-b}",
 		"${:-d}":                     "${:-d}",
 		"${foo-${A}}":                "${foo-1}",
 		"$${A}":                      "${A}",

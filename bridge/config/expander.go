@@ -66,6 +66,9 @@ type variable struct {
 
 // parseVariable returns false if the text is not a variable.
 func parseVariable(body string) (v variable, ok bool) {
+	if body == "/" { // of VS Code and Cursor
+		return variable{name: "pathSeparator"}, true
+	}
 	body, v.defaultValue, v.hasDefault = strings.Cut(body, ":-")
 	scheme, name, hasScheme := strings.Cut(body, ":")
 	if !hasScheme {
@@ -141,6 +144,13 @@ func (x *expansion) input(id string) (string, bool, error) {
 
 // file returns the content of a file.
 func (x *expansion) file(path string) (string, bool, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", false, err
+		}
+		path = filepath.Join(home, rest)
+	}
 	data, err := readFile(x.inFolder(path), maxValue)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil

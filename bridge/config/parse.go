@@ -32,7 +32,7 @@ func Parse(data []byte, name string) (*File, error) {
 		}
 		return nil, f.newError(0, "", "", "invalid JSON", err)
 	}
-	p := &parser{file: f}
+	p := &parser{file: f, dialect: wrappers[0].dialect}
 	p.read(cursor{parser: p, raw: bytes.Trim(plain, space), at: len(plain) - len(bytes.TrimLeft(plain, space))})
 	if len(p.errs) == maxReports {
 		p.errs = append(p.errs, fmt.Errorf("%s: only the first %d errors are reported", name, maxReports))
@@ -45,18 +45,16 @@ func Parse(data []byte, name string) (*File, error) {
 
 // A parser reads one file.
 type parser struct {
-	file   *File
-	prefix string // of the servers' paths in warnings: "servers." or ""
-	errs   []error
+	file    *File
+	dialect dialect
+	prefix  string // of the servers' paths in warnings: "servers." or ""
+	errs    []error
 
 	failures       int             // all errors, also those that errs does not contain
 	serverFailures int             // those in entries of servers
 	names          map[string]bool // the names of servers that are aliases
 	aliases        map[string]bool // the aliases so far
 }
-
-// wrapperNames are the members of a file whose servers are in one of its members.
-var wrapperNames = []string{"mcpServers", "servers", "inputs"}
 
 // read reads the top-level value.
 func (p *parser) read(c cursor) {
@@ -68,45 +66,108 @@ func (p *parser) read(c cursor) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(members, func(m member) bool { return m.name == name })
 	}
+	var found []wrapper
+	for _, w := range wrappers {
+		i := slices.IndexFunc(members, func(m member) bool { return m.name == w.name })
+		// Gemini CLI has other settings in "mcp", beside "mcpServers". A server may have the name mcp.
+		if i < 0 || w.name == "mcp" && (has("mcpServers") || members[i].isServer()) {
+			continue
+		}
+		found = append(found, w)
+	}
 	switch {
-	case has("mcpServers") && has("servers"):
-		c.fail(`expected "mcpServers" or "servers", found both`)
-	case slices.ContainsFunc(wrapperNames, has):
-		p.wrapper(members)
+	case len(found) > 1:
+		c.fail("expected %q or %q, found both", found[0].name, found[1].name)
+	case len(found) == 1:
+		p.wrapper(&found[0], members)
+	case has("inputs"):
+		p.wrapper(&wrapper{}, members)
 	default:
 		p.bare(c, members)
 	}
 }
 
 // wrapper reads a file whose servers are in one of its members.
-func (p *parser) wrapper(members []member) {
+func (p *parser) wrapper(w *wrapper, members []member) {
+	p.dialect = w.dialect
 	for _, m := range members {
-		switch {
-		case m.name == "$schema", m.kind() == jsonscan.Null && slices.Contains(wrapperNames, m.name):
+		switch isServers := m.name == w.name; {
+		case m.name == "$schema", m.kind() == jsonscan.Null && (isServers || m.name == "inputs"):
 		case m.name == "inputs":
 			p.inputs(m.cursor)
-		case m.name == "mcpServers", m.name == "servers":
-			p.prefix = m.name + "."
+		case isServers && m.name == "mcp" && p.isVSCode(m.cursor):
+			p.prefix += "mcp."
+			p.wrapper(&wrappers[1], slices.Collect(m.members("an object")))
+			p.dialect = w.dialect
+		case isServers:
+			p.prefix += m.name + "."
+			p.dialect.dollar = m.name == "mcpServers" && p.isGemini(m.cursor)
 			if m.kind() == jsonscan.Array {
 				p.list(m.cursor)
 			} else {
 				p.table(slices.Collect(m.members("an object or an array of servers")))
 			}
+		case w.dialect.others:
+			m.misspells(wrapperNames)
 		default:
-			m.keep(&p.file.Extra, slices.Values(wrapperNames))
+			m.keep(&p.file.Extra, wrapperNames)
 		}
 	}
+}
+
+// wrapperNames ranges over the members that are read.
+func wrapperNames(yield func(name string) bool) {
+	for _, w := range wrappers {
+		if !yield(w.name) {
+			return
+		}
+	}
+	yield("inputs")
+}
+
+// isServer reports whether a value has a command or an address. A server may have such a name, and is an object.
+func (c cursor) isServer() bool {
+	return c.has(func(kind jsonscan.Kind) bool { return kind == jsonscan.String || kind == jsonscan.Array })
+}
+
+// isProgram reports whether a value has a member for a command or an address, of any kind.
+func (c cursor) isProgram() bool {
+	return c.has(func(kind jsonscan.Kind) bool { return kind != jsonscan.EOF && kind != jsonscan.Null })
+}
+
+// has reports whether an object has a command or an address of a kind.
+func (c cursor) has(kind func(jsonscan.Kind) bool) bool {
+	if c.kind() != jsonscan.Object {
+		return false
+	}
+	members, err := jsonscan.ReadObject(c.raw)
+	return err == nil && slices.ContainsFunc([]string{"command", "url", "httpUrl", "serverUrl"}, func(name string) bool {
+		return kind(jsonscan.KindOf(members.Get(name)))
+	})
+}
+
+// isVSCode reports whether "mcp" is a setting of VS Code, which has "servers" in it.
+func (p *parser) isVSCode(c cursor) bool {
+	if c.kind() != jsonscan.Object {
+		return false
+	}
+	members, err := jsonscan.ReadObject(c.raw)
+	if err != nil || jsonscan.KindOf(members.Get("servers")) != jsonscan.Object {
+		return false
+	}
+	servers, err := jsonscan.ReadObject(members.Get("servers"))
+	return err == nil && jsonscan.KindOf(servers.Get("type")) != jsonscan.String // then it is a server of this name
 }
 
 // bare reads a file whose members are servers.
 func (p *parser) bare(c cursor, members []member) {
 	members = slices.DeleteFunc(members, func(m member) bool { return m.name == "$schema" })
 	for _, m := range members {
-		if m.misspells(slices.Values(wrapperNames)) {
+		if m.misspells(wrapperNames) {
 			return
 		}
 		if m.kind() != jsonscan.Object {
-			c.fail(`expected an object with "mcpServers" or "servers", or one of servers`)
+			c.fail(`expected an object with "mcpServers", "servers", "mcp" or "context_servers", or one of servers`)
 			return
 		}
 	}
@@ -180,6 +241,11 @@ func (p *parser) server(name string, key, value cursor, hasName bool) bool {
 		p.aliases[alias] = true
 		value.server, value.field = alias, ""
 		key.server, key.field = alias, ""
+		if p.dialect.plugins && value.kind() == jsonscan.Object && !value.isProgram() {
+			key.field = "source"
+			key.warn("is an extension of the host: the server is not used")
+			break
+		}
 		s := readServer(key, value, hasName)
 		s.Name = name
 		if alias != name {

@@ -52,7 +52,7 @@ func TestErrorsNamePlaceAndExpectation(t *testing.T) {
 		{`{"a":1,]`, `invalid JSON: `},
 		{`{} /* open`, `mcp.json:1:4: invalid JSON: `},
 		{`"x"`, `mcp.json:1:1: expected an object with the servers, found a string`},
-		{`{"globalShortcut":""}`, `mcp.json:1:1: expected an object with "mcpServers" or "servers", or one of servers`},
+		{`{"globalShortcut":""}`, `mcp.json:1:1: expected an object with "mcpServers", "servers", "mcp" or "context_servers", or one of servers`},
 		{`{"MCPServers":{}}`, `mcp.json:1:2: MCPServers: expected the spelling "mcpServers"`},
 		{`{"mcpServers":{},"Inputs":[]}`, `mcp.json:1:18: Inputs: expected the spelling "inputs"`},
 		{`{"mcpServers":{},"servers":{}}`, `expected "mcpServers" or "servers", found both`},

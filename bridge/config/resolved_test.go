@@ -144,7 +144,8 @@ func TestErrorsContainNoSecrets(t *testing.T) {
 		`{"a":{"command":"x","env":{"A":["` + canary + `"]}}}`,
 		`{"a":{"command":"x","args":"` + canary + `"}}`,
 		`{"a":{"command":"x","timeout":"` + canary + `"}}`,
-		`{"a":{"command":["` + canary + `"]}}`,
+		`{"a":{"command":["x",{"` + canary + `":"` + canary + `"}]}}`,
+		`{"a":{"url":"http://h","bearer_token_env_var":"` + canary + `-"}}`,
 		`{"a":{"command":"x","dovetail":{"passEnv":["=` + canary + `"]}}}`,
 	} {
 		_, err := config.Parse([]byte(text), "f")

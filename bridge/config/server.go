@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"path"
@@ -54,6 +55,8 @@ type Server struct {
 	Extra map[string]json.RawMessage
 
 	guessed   bool // Type follows from the URL
+	dialect   dialect
+	readsEnv  bool // Headers contain variables of members that name environment variables
 	file      *File
 	positions map[string]position // of members, by their standard names
 }
@@ -88,24 +91,27 @@ const shortTimeout = time.Second
 
 // serverKeys maps the names of a server's members to their standard names.
 var serverKeys = map[string]string{
-	"command": "command", "args": "args", "env": "env",
+	"command": "command", "args": "args", "env": "env", "environment": "env", "env_vars": "passEnv",
 	"envFile": "envFile", "env_file": "envFile",
 	"cwd": "cwd", "working_dir": "cwd", "workingDir": "cwd", "workingDirectory": "cwd",
 	"url": "url", "httpUrl": "url", "serverUrl": "url",
 	"headers": "headers", "http_headers": "headers", "httpHeaders": "headers",
+	"bearer_token_env_var": "token", "env_http_headers": "envHeaders",
 	"type": "type", "transport": "type", "transportType": "type", "protocol": "type",
 	"disabled": "disabled", "enabled": "disabled",
-	"timeout":      "timeout",
-	"includeTools": "allow", "allowedTools": "allow", "enabledTools": "allow", "enabled_tools": "allow",
+	"timeout": "timeout", "tool_timeout_sec": "callSeconds",
+	"startup_timeout_sec": "startSeconds", "startup_timeout_ms": "startMillis",
+	"includeTools": "allow", "tools": "allow", "allowedTools": "allow", "enabledTools": "allow", "enabled_tools": "allow",
 	"excludeTools": "deny", "disabledTools": "deny", "disabled_tools": "deny",
 	"dovetail": "dovetail",
+	"source":   "source", // of Zed: always custom
 }
 
 // serverMembers are the members of a server, by their standard names.
 type serverMembers map[string]member
 
 func readServer(key, value cursor, hasName bool) *Server {
-	s := &Server{Alias: value.server, file: value.parser.file, positions: map[string]position{"": {at: key.at}}}
+	s := &Server{Alias: value.server, dialect: value.parser.dialect, file: value.parser.file, positions: map[string]position{"": {at: key.at}}}
 	before := len(value.parser.errs)
 	members := make(serverMembers)
 	var unknown []member
@@ -113,7 +119,7 @@ func readServer(key, value cursor, hasName bool) *Server {
 		name, known := serverKeys[m.name]
 		switch other, twice := members[name]; {
 		case hasName && m.name == "name":
-		case !known:
+		case !known, m.name == "tools" && m.kind() != jsonscan.Array, m.name == "source" && !s.dialect.plugins: // tools of Codex are settings
 			unknown = append(unknown, m)
 		case m.kind() == jsonscan.Null:
 		case twice:
@@ -123,11 +129,12 @@ func readServer(key, value cursor, hasName bool) *Server {
 			s.positions[name] = position{m.field, m.at}
 		}
 	}
+	members.program(s)
 	members.fields(s)
 	for _, m := range unknown {
 		m.keep(&s.Extra, maps.Keys(serverKeys))
 	}
-	members.options(&s.Options)
+	members.options(s)
 	if len(value.parser.errs) == before {
 		members.resolveType(s, key)
 	}
@@ -137,30 +144,128 @@ func readServer(key, value cursor, hasName bool) *Server {
 // fields reads the members that other hosts also have.
 func (g serverMembers) fields(s *Server) {
 	s.Type = g["type"].transport()
-	s.Command = g["command"].text()
-	for element := range g["args"].elements("an array of strings") {
-		s.positions[fmt.Sprintf("args[%d]", len(s.Args))] = position{element.field, element.at}
-		s.Args = append(s.Args, element.text())
+	if command := g["command"]; command.kind() == jsonscan.Array { // OpenCode
+		words := slices.Collect(command.elements("an array of strings"))
+		if len(words) == 0 {
+			command.fail("expected a program and its arguments")
+			return
+		}
+		s.Command = words[0].text()
+		s.args(slices.Values(words[1:]))
+	} else {
+		s.Command = command.text()
 	}
+	s.args(g["args"].elements("an array of strings"))
 	s.Env = s.table("env", g["env"], "an object with variables", checkVariable)
 	s.EnvFile = g["envFile"].text()
 	s.Dir = g["cwd"].text()
 	s.URL = g["url"].text()
 	s.Headers = s.table("headers", g["headers"], "an object with headers", checkHeader)
+	g.headersFromEnv(s)
 	if m, ok := g["disabled"]; ok {
 		s.Disabled = m.flag() == (m.name == "disabled")
 	}
 }
 
+func (s *Server) args(words iter.Seq[cursor]) {
+	for word := range words {
+		s.positions[fmt.Sprintf("args[%d]", len(s.Args))] = position{word.field, word.at}
+		s.Args = append(s.Args, word.text())
+	}
+}
+
+// program replaces a command that is an object with path, args and env, an old form of Zed, by these.
+func (g serverMembers) program(s *Server) {
+	command := g["command"]
+	if command.kind() != jsonscan.Object {
+		return
+	}
+	delete(g, "command")
+	for m := range command.members("an object with a program") {
+		name, known := map[string]string{"path": "command", "args": "args", "env": "env"}[m.name]
+		_, twice := g[name]
+		switch {
+		case !known:
+			m.key.fail("expected path, args or env")
+		case m.kind() == jsonscan.Null:
+		case twice:
+			m.key.fail("%q is there twice: expected one of them", name)
+		default:
+			g[name], s.positions[name] = m, position{m.field, m.at}
+		}
+	}
+}
+
+// headersFromEnv adds the headers whose values Codex takes from environment variables.
+func (g serverMembers) headersFromEnv(s *Server) {
+	add := func(header, value string, m member) {
+		variable := m.text()
+		switch {
+		case m.kind() != jsonscan.String:
+			return
+		case !isName(variable):
+			m.fail("expected the name of an environment variable")
+			return
+		}
+		for other := range s.Headers {
+			if strings.EqualFold(other, header) {
+				m.fail("a second header of the name %s", header)
+				return
+			}
+		}
+		if s.Headers == nil {
+			s.Headers = make(map[string]string)
+		}
+		s.Headers[header] = value + "${" + variable + "}"
+		s.positions["headers."+header] = position{m.field, m.at}
+		s.readsEnv = true
+	}
+	if m, ok := g["token"]; ok {
+		add("Authorization", "Bearer ", m)
+	}
+	if headers, ok := g["envHeaders"]; ok {
+		for m := range headers.members("an object with the names of environment variables") {
+			if wrong := checkHeader(m.name); wrong != "" {
+				m.key.fail("%s", wrong)
+			} else {
+				add(m.name, "", m)
+			}
+		}
+	}
+}
+
+// variables reads the names of environment variables that Codex passes on: strings, or objects with a name and a source.
+func (c cursor) variables() []string {
+	return list(c, "an array with the names of environment variables", func(element cursor) string {
+		if element.kind() != jsonscan.Object {
+			name := element.text()
+			if wrong := checkVariable(name); wrong != "" && element.kind() == jsonscan.String {
+				element.fail("%s", wrong)
+			}
+			return name
+		}
+		name, source := "", ""
+		element.strict("an object with name and source", into("name", &name, cursor.text), into("source", &source, cursor.text))
+		if wrong := checkVariable(name); wrong != "" {
+			element.fail("%s", wrong)
+		}
+		if source != "" && source != "local" {
+			element.fail("expected the source local: only variables of this machine can be passed on")
+		}
+		return name
+	})
+}
+
 // options reads the settings under "dovetail", and the equivalent members of other hosts, which
 // have lower precedence.
-func (g serverMembers) options(o *Options) {
+func (g serverMembers) options(s *Server) {
+	o := &s.Options
 	g["dovetail"].options(o)
-	timeout := g["timeout"].duration()
-	if m := g["timeout"]; m.kind() == jsonscan.Number && 0 < timeout && timeout < shortTimeout {
-		m.fail(`a number is milliseconds, and %s is %v: expected at least 1000, or a unit such as "%ss"`, m.raw, timeout, m.raw)
+	o.CallTimeout = cmp.Or(o.CallTimeout, g.timeout(s), g["callSeconds"].number(time.Second))
+	o.StartTimeout = cmp.Or(o.StartTimeout, g["startSeconds"].number(time.Second), g["startMillis"].number(time.Millisecond))
+	if m, ok := g["passEnv"]; ok {
+		o.PassEnv = append(m.variables(), o.PassEnv...)
 	}
-	o.CallTimeout = cmp.Or(o.CallTimeout, timeout)
 	allow := g["allow"].texts()
 	if m, ok := g["allow"]; ok && len(allow) == 0 {
 		m.warn("is empty and allows all tools")
@@ -169,6 +274,25 @@ func (g serverMembers) options(o *Options) {
 		o.Tools.Allow = allow
 	}
 	o.Tools.Deny = append(g["deny"].texts(), o.Tools.Deny...)
+}
+
+// timeout reads the timeout of a call.
+func (g serverMembers) timeout(s *Server) time.Duration {
+	m, ok := g["timeout"]
+	switch {
+	case !ok:
+		return 0
+	case s.dialect.timeout == 0:
+		m.key.warn("has no effect: it does not limit calls")
+		return 0
+	case s.dialect.timeout != time.Millisecond && m.kind() == jsonscan.Number:
+		return m.number(s.dialect.timeout)
+	}
+	timeout := m.duration()
+	if m.kind() == jsonscan.Number && 0 < timeout && timeout < shortTimeout {
+		m.fail(`a number is milliseconds, and %s is %v: expected at least 1000, or a unit such as "%ss"`, m.raw, timeout, m.raw)
+	}
+	return timeout
 }
 
 // table reads an object of strings. check describes an error in a name, or returns "".
@@ -196,11 +320,7 @@ func (s *Server) table(field string, m member, expected string, check func(name 
 		case jsonscan.Null:
 			entry.warn("is null and has no effect")
 		default:
-			text := entry.text()
-			if name, dollar := strings.CutPrefix(text, "$"); dollar && isName(name) {
-				entry.warn("is not replaced: variables are written ${NAME}")
-			}
-			table[entry.name] = text
+			table[entry.name] = entry.text()
 		}
 	}
 	return table
@@ -227,7 +347,7 @@ func checkHeader(name string) string {
 func (c cursor) transport() string {
 	text := c.text()
 	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(text)) {
-	case "stdio":
+	case "stdio", "local":
 		return typeStdio
 	case "http", "streamable", "streamablehttp":
 		return typeHTTP
@@ -235,6 +355,8 @@ func (c cursor) transport() string {
 		return typeSSE
 	case "ws", "websocket":
 		return typeWebSocket
+	case "remote":
+		return "" // the URL decides
 	}
 	if c.kind() == jsonscan.String {
 		c.fail("expected stdio, http (or streamable-http), sse or ws, found %s", jsonscan.Quote(text))
@@ -262,9 +384,9 @@ func (g serverMembers) resolveType(s *Server, key cursor) {
 	default:
 		s.Type, s.guessed = typeOf(s.URL), true
 	}
-	unused := []string{"command", "args", "env", "envFile", "cwd"}
+	unused := []string{"command", "args", "env", "envFile", "cwd", "passEnv"}
 	if s.Type == typeStdio {
-		unused = []string{"url", "headers"}
+		unused = []string{"url", "headers", "token", "envHeaders"}
 	}
 	for _, name := range unused {
 		if m, ok := g[name]; ok {

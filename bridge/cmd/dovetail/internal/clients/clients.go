@@ -238,85 +238,52 @@ func (c *Client) Remove(text []byte, name string) ([]byte, error) {
 
 // Has reports whether the text of the client's file has a server.
 func (c *Client) Has(text []byte, name string) (bool, error) {
-	servers, err := c.decode(text)
+	members, err := c.decode(text)
+	servers, _ := members[c.key].(map[string]any)
 	_, ok := servers[name]
 	return ok, err
 }
 
-// decode returns the entries in the text of the client's file.
+// decode returns the members of the client's file.
 func (c *Client) decode(text []byte) (map[string]any, error) {
 	var members map[string]any
-	var err error
-	switch {
-	case len(bytes.TrimSpace(text)) == 0:
-	case c.isTOML:
-		members, err = tomledit.Decode(text)
-	default:
-		var plain []byte
-		if plain, err = jsonedit.Plain(text); err == nil {
-			err = json.Unmarshal(plain, &members)
-		}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, nil
 	}
-	servers, _ := members[c.key].(map[string]any)
-	return servers, err
+	if c.isTOML {
+		return tomledit.Decode(text)
+	}
+	plain, err := jsonedit.Plain(text)
+	if err == nil {
+		err = json.Unmarshal(plain, &members)
+	}
+	return members, err
 }
 
-// Servers returns the servers in the text of the client's file, as {"mcpServers":{…}}, in which each
-// entry has the form of Claude Code.
+// Servers returns the servers in the text of the client's file, in JSON, as config.Parse reads them. Timeouts are left
+// out.
 func (c *Client) Servers(text []byte) ([]byte, error) {
-	servers, err := c.decode(text)
+	members, err := c.decode(text)
 	if err != nil {
 		return nil, err
 	}
+	servers, _ := members[c.key].(map[string]any)
 	for name, value := range servers {
 		entry, ok := value.(map[string]any)
 		if !ok {
 			delete(servers, name)
 			continue
 		}
-		c.normalize(entry)
+		for _, timeout := range []string{"timeout", "startup_timeout_sec", "tool_timeout_sec", "startup_timeout_ms"} {
+			delete(entry, timeout)
+		}
 	}
 	if servers == nil {
 		servers = map[string]any{}
 	}
-	return json.Marshal(map[string]any{"mcpServers": servers})
-}
-
-// normalize changes an entry of the client's own form to the common one.
-func (c *Client) normalize(entry map[string]any) {
-	if words, ok := entry["command"].([]any); ok && len(words) > 0 { // OpenCode
-		entry["command"], entry["args"] = words[0], words[1:]
+	common := map[string]any{c.key: servers}
+	if inputs := members["inputs"]; inputs != nil { // VS Code
+		common["inputs"] = inputs
 	}
-	if nested, ok := entry["command"].(map[string]any); ok { // an old form of Zed
-		delete(entry, "command")
-		for from, to := range map[string]string{"path": "command", "args": "args", "env": "env"} {
-			if nested[from] != nil {
-				entry[to] = nested[from]
-			}
-		}
-	}
-	if env := entry["environment"]; env != nil {
-		entry["env"] = env
-		delete(entry, "environment")
-	}
-	if name, ok := entry["bearer_token_env_var"].(string); ok {
-		entry["headers"] = map[string]any{"Authorization": "Bearer ${" + name + "}"}
-		delete(entry, "bearer_token_env_var")
-	}
-	switch entry["type"] {
-	case "local":
-		entry["type"] = "stdio"
-	case "remote":
-		entry["type"] = "http"
-	}
-	if entry["command"] == nil && entry["args"] == nil && entry["url"] == nil && c.key == "context_servers" {
-		entry["enabled"] = false // an extension of Zed
-	}
-	// Timeouts of other programs have their own units.
-	for name := range entry {
-		switch name {
-		case "timeout", "startup_timeout_sec", "tool_timeout_sec", "startup_timeout_ms", "tools", "source":
-			delete(entry, name)
-		}
-	}
+	return json.Marshal(common)
 }
