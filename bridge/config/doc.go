@@ -16,21 +16,26 @@
 // # Files
 //
 // A file is JSON in UTF-8; comments and trailing commas are allowed. Its servers are the
-// members of "mcpServers", of "servers" (VS Code, with "inputs"), or of the file itself, or
+// members of "mcpServers", of "servers" (VS Code, with "inputs"; in its settings inside "mcp"), of "mcp" (OpenCode), of
+// "context_servers" (Zed), of "mcp_servers" (Codex, as JSON), or of the file itself, or
 // the elements of an array of objects with a "name". Each member of a server has several
 // names:
 //
-//	command                                    the program
+//	command                                    the program, or an array of the program and arguments
 //	args                                       its arguments
-//	env                                        its environment variables
+//	env, environment                           its environment variables
+//	env_vars                                   the names of variables of this process that it gets, too
 //	envFile, env_file                          a file of environment variables
 //	cwd, working_dir, workingDir, workingDirectory
 //	url, httpUrl, serverUrl                    the address of a remote server
 //	headers, http_headers, httpHeaders         of each HTTP request
-//	type, transport, transportType, protocol   stdio, http, sse, ws
+//	env_http_headers                           of each HTTP request: the names of environment variables
+//	bearer_token_env_var                       the name of an environment variable with a token
+//	type, transport, transportType, protocol   stdio or local, http, sse, ws, or remote: the URL decides
 //	disabled, enabled
-//	timeout                                    of a call: milliseconds, at least 1000, or "30s"
-//	includeTools, allowedTools, enabledTools, enabled_tools    the only tools to offer
+//	timeout                                    of a call: milliseconds, at least 1000, or "30s"; seconds in Zed
+//	tool_timeout_sec, startup_timeout_sec, startup_timeout_ms
+//	includeTools, allowedTools, enabledTools, enabled_tools, tools    the only tools to offer
 //	excludeTools, disabledTools, disabled_tools
 //	dovetail                                   Options, which no other host reads
 //
@@ -53,12 +58,17 @@
 //	${input:ID}           an answer of the user
 //	${file:PATH}          the content of a file, without a line break at its end
 //	${SCHEME:NAME}        the result of Expander.Resolve; SCHEME is [a-z][a-z0-9]*
-//	${workspaceFolder}    and ${workspaceFolderBasename}, ${userHome}, ${pathSeparator}
+//	${workspaceFolder}    and ${workspaceFolderBasename}, ${userHome}, ${pathSeparator} or ${/}
 //	$${                   the text ${
+//	$NAME                 in a file of Gemini CLI; in others as a value of env, and as a word of a value of headers
+//	{env:NAME}            in "mcp", as in OpenCode; and {file:PATH}
+//
+// A file is one of Gemini CLI if its folder is .gemini (or .qwen, of its fork), or a server has "httpUrl" or "trust". A PATH may begin with ~/.
 //
 // ${NAME:-default} uses the default if the value is missing or empty. A default must not
-// contain a variable. All other text, such as ${foo-bar}, $NAME and ${}, stays as it is.
-// Values are not expanded again. A variable without a value is an error that names it.
+// contain a variable. Values are not expanded again. A variable without a value is an error that names it. So is
+// ${ in another text, such as ${workspaceFolder:a}, and $(, since commands are not run. Command and args may be those
+// of a shell: other text in them, such as ${foo-bar}, $NAME and ${}, stays as it is.
 //
 // Expand only files that the user of this machine wrote. The configuration of a server that
 // comes over the network could read environment and files: set [Expander.NoExpand] for it.

@@ -224,10 +224,17 @@ func (c *invocation) withSession(ctx context.Context, env *environment, p *perso
 	}
 	defer session.Close()
 	several.report(env.stderr)
-	return use(ctx, &inspection{
+	err = use(ctx, &inspection{
 		session: session, servers: several, out: env.stdout, changes: changes, progress: newBar(env.terminal, env.stderr),
 		text: c.asText || !c.asJSON && isTerminal(env.raw), connectTime: time.Since(began),
 	})
+	switch {
+	case several == nil || c.verb == sessionVerb || !several.haveFailed():
+		return err
+	case err == nil:
+		return unreachable // the errors of the servers are printed
+	}
+	return &unreachableError{err}
 }
 
 // dialer returns a dialer for the target: one server, or the servers of a file.

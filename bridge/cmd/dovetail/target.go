@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,7 @@ type target struct {
 	login    bool
 	tokens   *oauth.Client // nil without -login
 	config   string        // configuration file
+	mistakes bool          // the configuration file has servers that cannot be used
 	project  bool          // use the clients' files of the current folder instead of the user's files
 }
 
@@ -235,8 +237,9 @@ const connectTimeout = 30 * time.Second
 // servers are the servers of a configuration file, mounted in one server. It is nil for a
 // single target.
 type servers struct {
-	bridge *bridge.Bridge
-	server *server.Server
+	bridge   *bridge.Bridge
+	server   *server.Server
+	mistakes bool // the file has other servers, which cannot be used
 }
 
 // openServers reads a configuration file. It prints the errors of a server and goes on with
@@ -250,7 +253,10 @@ func openServers(ctx context.Context, c *invocation, stderr io.Writer) (*servers
 	if err != nil {
 		return nil, err
 	}
-	s := &servers{server: server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{Logger: logger})}
+	s := &servers{
+		server:   server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{Logger: logger}),
+		mistakes: c.target.mistakes,
+	}
 	if s.bridge, err = bridge.New(&bridge.Options{Logger: logger, StartTimeout: c.timeout}, configs...); err != nil {
 		return nil, err
 	}
@@ -271,6 +277,7 @@ func (c *invocation) configs(ctx context.Context, stderr io.Writer, logger *slog
 		return nil, err
 	}
 	if err != nil { // in the entries of single servers
+		c.target.mistakes = true
 		printError(stderr, err)
 	}
 	for _, warning := range file.Warnings {
@@ -282,6 +289,7 @@ func (c *invocation) configs(ctx context.Context, stderr io.Writer, logger *slog
 	}
 	configs, err := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, dial)
 	if err != nil {
+		c.target.mistakes = true
 		printError(stderr, err)
 	}
 	for i := range configs { // a server that hangs must not use the whole timeout
@@ -307,6 +315,13 @@ func (s *servers) report(stderr io.Writer) {
 			printError(stderr, fmt.Errorf("the server %q is %s: %w", state.Alias, state.Status, state.Err))
 		}
 	}
+}
+
+// haveFailed reports whether there are servers, and none can be used.
+func (s *servers) haveFailed() bool {
+	states := s.bridge.States()
+	isUsable := func(state bridge.State) bool { return state.Status == "ready" || state.Status == "idle" }
+	return (len(states) > 0 || s.mistakes) && !slices.ContainsFunc(states, isUsable)
 }
 
 // A serverState is the state of one server.

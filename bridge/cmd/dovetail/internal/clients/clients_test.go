@@ -3,7 +3,9 @@ package clients
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +81,55 @@ func TestAddAndRead(t *testing.T) {
 			}
 			if _, err := c.Remove(removed, "my srv"); !errors.Is(err, ErrNotFound) {
 				t.Errorf("%s: removed twice: %v", c.ID, err)
+			}
+		}
+	}
+}
+
+// What a client's file says about its variables survives the reading of its servers.
+func TestServersKeepVariables(t *testing.T) {
+	env := map[string]string{"TOKEN": "t", "TEAM": "red"}
+	for _, test := range []struct{ client, text, want string }{
+		{"codex", "[mcp_servers.s]\nurl = 'https://e.example'\nbearer_token_env_var = 'TOKEN'\nhttp_headers = {A = '1'}\nenv_http_headers = {B = 'TEAM'}\ntool_timeout_sec = 60\n", "A=1 Authorization=Bearer t B=red"},
+		{"codex", "[mcp_servers.s]\nurl = 'https://e.example'\nbearer_token_env_var = 'NO'\n", "error: bearer_token_env_var: ${NO} has no value"},
+		{"codex", "[mcp_servers.s]\ncommand = 'x'\nenv = {A = '1'}\nenv_vars = ['TOKEN']\n", "A=1 TOKEN=t"},
+		{"opencode", `{"mcp":{"s":{"type":"remote","url":"https://e.example","headers":{"A":"Bearer {env:TOKEN}"}}}}`, "A=Bearer t"},
+		{"opencode", `{"mcp":{"s":{"type":"local","command":["x"],"environment":{"A":"{env:TOKEN}"},"timeout":5000}}}`, "A=t"},
+		{"gemini", `{"mcpServers":{"s":{"command":"x","env":{"A":"x-$TOKEN-y"},"timeout":5}}}`, "A=x-t-y"},
+		{"vscode", `{"servers":{"s":{"command":"x","env":{"A":"${input:i}"}}},"inputs":[{"id":"i","type":"promptString","default":"d"}]}`, "A=d"},
+		{"copilot", `{"mcpServers":{"s":{"type":"local","command":"x","tools":["*"],"env":{"A":"$TOKEN"}}}}`, "A=t"},
+		{"zed", `{"context_servers":{"s":{"source":"custom","command":{"path":"x","env":{"A":"1"}}},"extension":{"settings":{}}}}`, "A=1"},
+	} {
+		for _, c := range All() {
+			if c.ID != test.client {
+				continue
+			}
+			common, err := c.Servers([]byte(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, err := config.Parse(common, c.Path(system, false))
+			if err != nil || len(file.Servers) != 1 {
+				t.Errorf("%s: %s: %v", c.ID, test.text, err)
+				continue
+			}
+			r, err := file.Servers[0].Expand(t.Context(), &config.Expander{LookupEnv: func(name string) (string, bool) {
+				value, ok := env[name]
+				return value, ok
+			}})
+			got := ""
+			if err == nil {
+				values := r.Headers
+				if r.Type == "stdio" {
+					values = r.Env
+				}
+				for _, name := range slices.Sorted(maps.Keys(values)) {
+					got += " " + name + "=" + values[name].Reveal()
+				}
+			}
+			want, fails := strings.CutPrefix(test.want, "error: ")
+			if fails && (err == nil || !strings.Contains(err.Error(), want)) || !fails && (err != nil || strings.TrimSpace(got) != want) {
+				t.Errorf("%s: %s: %s %v, want %s", c.ID, test.text, got, err, test.want)
 			}
 		}
 	}
