@@ -204,7 +204,7 @@ func TestEntriesAreValid(t *testing.T) {
 		}
 
 		answer := httptest.NewRecorder()
-		g.REST(nil).ServeHTTP(answer, httptest.NewRequest("GET", "http://gateway.example/tools", nil))
+		g.REST(nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://gateway.example/tools", nil))
 		wantTools("REST", strings.TrimSuffix(strings.TrimPrefix(answer.Body.String(), `{"tools":`), "}"))
 	})
 }

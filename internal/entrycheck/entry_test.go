@@ -3,6 +3,7 @@ package entrycheck_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,10 +54,7 @@ func mutate(value any, path string, use func(path string, replaced any)) {
 	case map[string]any:
 		for name := range value {
 			mutate(value[name], path+"/"+name, func(at string, replaced any) {
-				changed := make(map[string]any, len(value))
-				for other, v := range value {
-					changed[other] = v
-				}
+				changed := maps.Clone(value)
 				if changed[name] = replaced; replaced == nothing {
 					delete(changed, name)
 				}

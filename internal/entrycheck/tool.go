@@ -59,18 +59,21 @@ func isObject(raw []byte) bool {
 // anyElement reports whether match returns true for an element of a valid array.
 func anyElement(array []byte, match func(element []byte) bool) bool {
 	s := jsonscan.New(array)
-	err := s.EnterArray()
-	for first := true; err == nil; first = false {
-		var more bool
-		if more, err = s.Element(first); !more {
-			break
+	if s.EnterArray() != nil {
+		return false
+	}
+	for first := true; ; first = false {
+		if more, err := s.Element(first); err != nil || !more {
+			return false
 		}
-		var element []byte
-		if element, err = s.Value(); err == nil && match(element) {
+		element, err := s.Value()
+		if err != nil {
+			return false
+		}
+		if match(element) {
 			return true
 		}
 	}
-	return false
 }
 
 // rootOf checks the members of a schema that the schema of MCP mentions, except type. It returns how the schema must be
