@@ -12,12 +12,10 @@ import (
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -127,7 +125,7 @@ func eventOf[Payload any](e *mcp.EventOccurrence) (event Event[Payload], err err
 	}
 	if raw, ok := any(&event.Payload).(*json.RawMessage); ok {
 		*raw = e.Data
-	} else if err = jsonv2.Unmarshal(e.Data, &event.Payload, jsonv1.FormatDurationAsNano(true)); err != nil {
+	} else if err = jsonvalue.Unmarshal(e.Data, &event.Payload); err != nil {
 		err = fmt.Errorf("the payload of the event %.256q: %w", e.EventID, err)
 	}
 	return event, err

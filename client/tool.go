@@ -1,19 +1,16 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -77,9 +74,6 @@ var errIsTask = errors.New("the call continues as a task, which Session.Call ret
 // argumentBuffers holds encoded arguments until they are sent.
 var argumentBuffers bufpool.Pool
 
-// encodeOptions make omitempty and time.Duration mean the same as in encoding/json.
-var encodeOptions = jsonv2.JoinOptions(jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
-
 // encodeArguments returns arguments as JSON. The result uses the buffer, unless arguments is JSON
 // already.
 func encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMessage, error) {
@@ -87,15 +81,16 @@ func encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMessage, error)
 	case nil:
 		return nil, nil
 	case json.RawMessage:
-		if err := jsonscan.Valid(arguments); err != nil {
+		err := jsonscan.Valid(arguments)
+		if err == nil {
+			return arguments, mustBeObject(arguments)
+		}
+		if utf8.Valid(arguments) {
 			return nil, fmt.Errorf("arguments: %w", err)
 		}
-		return arguments, mustBeObject(arguments)
 	}
-	encoded := bytes.NewBuffer(to.Bytes)
-	err := jsonv2.MarshalWrite(encoded, arguments, encodeOptions)
-	to.Bytes = encoded.Bytes()
-	if err != nil {
+	var err error
+	if to.Bytes, err = jsonvalue.Append(to.Bytes, arguments); err != nil {
 		return nil, fmt.Errorf("encoding arguments: %w", err)
 	}
 	return to.Bytes, mustBeObject(to.Bytes)
@@ -162,7 +157,7 @@ func decodeAs[Out any](s *Session, name string, resp *jsonrpc.Response) (out Out
 	_, wantsText := any(&out).(*string)
 	structured := structuredContent(resp)
 	if structured != nil && (!wantsText || jsonscan.KindOf(structured) == jsonscan.String) {
-		err = unmarshal(structured, &out)
+		err = jsonvalue.Unmarshal(structured, &out)
 	} else {
 		result, failure := decodeToolResult(resp)
 		switch {
@@ -191,11 +186,6 @@ func structuredContent(resp *jsonrpc.Response) json.RawMessage {
 	return resp.Member("structuredContent")
 }
 
-// decodeOptions make half an escaped surrogate pair U+FFFD, and a time.Duration a number of nanoseconds.
-var decodeOptions = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true))
-
-func unmarshal(raw []byte, out any) error { return jsonv2.Unmarshal(raw, out, decodeOptions) }
-
 func decodeText(result *mcp.CallToolResult, out any) error {
 	for _, c := range result.Content {
 		text, ok := c.(*mcp.TextContent)
@@ -206,7 +196,7 @@ func decodeText(result *mcp.CallToolResult, out any) error {
 			*s = result.Text()
 			return nil
 		}
-		return unmarshal([]byte(text.Text), out)
+		return jsonvalue.Unmarshal([]byte(text.Text), out)
 	}
 	return fmt.Errorf("it has neither structured content nor text")
 }

@@ -271,9 +271,15 @@ func (w *objectWriter) base64(name string, value []byte) {
 	w.buf = append(w.buf, '"')
 }
 
-// raw appends a valid JSON value unchanged.
+// raw appends a valid JSON value unchanged. In text that is not UTF-8, U+FFFD replaces the wrong bytes, as in other
+// strings: a result must not be lost after the tool has run.
 func (w *objectWriter) raw(name string, value json.RawMessage) {
-	if err := jsonscan.Valid(value); err != nil {
+	err := jsonscan.Valid(value)
+	if err != nil && !utf8.Valid(value) {
+		value = bytes.ToValidUTF8(value, []byte("\ufffd"))
+		err = jsonscan.Valid(value)
+	}
+	if err != nil {
 		w.fail(fmt.Errorf("%s: %w", name, err))
 		return
 	}

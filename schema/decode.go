@@ -9,11 +9,8 @@ import (
 	"reflect"
 	"slices"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 )
 
 // DecoderOptions are the options of [NewDecoder]. The zero value and nil mean the schema of [For].
@@ -135,7 +132,7 @@ func (d *TypeDecoder) Decode(ctx context.Context, raw json.RawMessage, into any)
 	if d.memberless {
 		return nil
 	}
-	if err := jsonv2.Unmarshal(prepared, into, decoding); err != nil {
+	if err := jsonvalue.Unmarshal(prepared, into); err != nil {
 		return d.withMisfits(&ValidationError{Violations: []Violation{misfit(prepared, err)}}, prepared, into)
 	}
 	return nil
@@ -165,11 +162,6 @@ func Decode[T any](ctx context.Context, raw json.RawMessage) (T, error) {
 	}
 	return d.Decode(ctx, raw)
 }
-
-// decoding skips the search for duplicate members, which validation has done. Half an escaped
-// surrogate pair becomes U+FFFD; validation has refused other text that is not UTF-8. A time.Duration is a number of
-// nanoseconds.
-var decoding = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true))
 
 func isAbsent(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -162,8 +163,9 @@ func splitName(tag string) (name, options string) {
 }
 
 func isNumber(t reflect.Type) bool {
-	kind := deref(t).Kind()
-	return kind >= reflect.Int && kind <= reflect.Float64 // integers, unsigned integers and floats
+	t = deref(t)
+	kind := t.Kind()
+	return t == reflect.TypeFor[json.Number]() || kind >= reflect.Int && kind <= reflect.Float64 // integers, unsigned integers and floats
 }
 
 // applyMethods applies the methods of a struct that describe its fields, as the library does.

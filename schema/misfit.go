@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 )
 
 const (
@@ -57,16 +60,16 @@ func misfits(raw []byte, into any, limit int) []Violation {
 	var found []Violation
 	var path []position // of the value or key that the library has begun to decode last
 	skipped := map[int64]bool{}
-	skip := jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(dec *jsontext.Decoder, _ any) error {
+	skip := func(dec *jsontext.Decoder, _ any) error {
 		at := position{dec.StackDepth(), dec.InputOffset()}
 		path = append(slices.DeleteFunc(path, func(p position) bool { return p.depth >= at.depth }), at)
 		if skipped[at.offset] {
 			return dec.SkipValue()
 		}
 		return errors.ErrUnsupported
-	}))
+	}
 	for range 2 * limit {
-		err := jsonv2.Unmarshal(raw, reflect.New(reflect.TypeOf(into).Elem()).Interface(), decoding, skip)
+		err := jsonvalue.UnmarshalFrom(raw, reflect.New(reflect.TypeOf(into).Elem()).Interface(), skip)
 		if err == nil {
 			break
 		}
@@ -108,11 +111,17 @@ func expectedBy(t reflect.Type, err error) string {
 	if t == reflect.TypeFor[time.Time]() {
 		return "a date-time as in RFC 3339, such as 2026-01-31T09:30:00Z"
 	}
+	if t == reflect.TypeFor[url.URL]() {
+		return "a URL"
+	}
+	if t == reflect.TypeFor[json.Number]() {
+		return "a number"
+	}
 	if s, _ := primitiveSchema(t); s != nil && s.ContentEncoding == "base64" {
 		if t.Kind() == reflect.Array {
-			return fmt.Sprintf("%s in base64 with padding (RFC 4648, section 4)", plural(t.Len(), "byte"))
+			return fmt.Sprintf("%s in base64 (RFC 4648)", plural(t.Len(), "byte"))
 		}
-		return "text in base64 with padding (RFC 4648, section 4)"
+		return "text in base64 (RFC 4648)"
 	}
 	if has[json.Unmarshaler](t) || has[jsonv2.UnmarshalerFrom](t) || hasText(t) {
 		return "a valid value" + reasonOf(t, err)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
 // SchemaProvider is implemented by types that return their own schema, a JSON object. [ForType] and
@@ -47,9 +49,12 @@ func For[T any]() (json.RawMessage, error) {
 //   - Integers of a fixed size, and all unsigned integers, have their range.
 //   - []byte and [N]byte are base64, time.Time is a date-time, slog.Level and a type with text methods
 //     are strings, and a type with JSON methods may be anything. The names of members of a map with
-//     integer keys are integers.
+//     integer keys are integers, and those of a map with keys of an enumeration are its values.
 //   - time.Duration is an integer, the number of nanoseconds, as in encoding/json. The description of
 //     a field replaces the one that says so.
+//   - json.Number is a number, big.Int an integer, url.URL a string with the format uri (uri-reference for
+//     [ForOutput]), and a type UUID of 16 bytes with text methods, such as of github.com/google/uuid, a string with
+//     the format uuid.
 //   - A type with the method EnumValues() []T accepts only these values. A [SchemaProvider] returns
 //     its own schema.
 //   - Types that occur once are described in place. Structs that occur twice, and types that contain
@@ -69,9 +74,9 @@ func For[T any]() (json.RawMessage, error) {
 // inside a value is written \\,. On a list, keywords that are not about lists apply to its items. A
 // keyword that is misspelt, does not fit the type of the field or follows a description is an error.
 //
-// These types have no schema: chan, func and complex types; url.URL, which has no JSON form of its own;
-// interfaces with methods, which cannot be decoded; and structs that the JSON library refuses, such as
-// one with a json tag at an unexported field.
+// These types have no schema: chan, func and complex types; pointers that point to themselves; interfaces with
+// methods, which cannot be decoded; and structs that the JSON library refuses, such as one with a json tag at an
+// unexported field.
 func ForType(t reflect.Type) (json.RawMessage, error) { return forType(t, false) }
 
 // ForOutput is [ForType] for values that are encoded, such as results. It differs where encoding
@@ -208,7 +213,11 @@ func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
 // describe is the Mapper of the library. It returns nil for types that the library describes.
 func (r *reflection) describe(t reflect.Type) *jsonschema.Schema {
 	if t == reflect.TypeFor[url.URL]() {
-		r.fail("url.URL has no JSON form of its own: use a string with format=uri")
+		s := &jsonschema.Schema{Type: "string", Format: "uri"}
+		if r.output {
+			s.Format = "uri-reference" // it may be relative
+		}
+		return s
 	}
 	s, err := primitiveSchema(t)
 	if err != nil {
@@ -276,6 +285,10 @@ func (r *reflection) membersOf(t reflect.Type) *jsonschema.Schema {
 			r.fail("keys of a JSON object are strings, integers or types with text methods, not " + t.Key().String())
 		}
 		s := &jsonschema.Schema{Type: "object", AdditionalProperties: r.schema(t.Elem(), r.path+"[]")}
+		if hasEnum(t.Key()) {
+			s.PropertyNames = r.keyNames(t.Key())
+			return s
+		}
 		if pattern != "" {
 			s.PatternProperties = map[string]*jsonschema.Schema{pattern: s.AdditionalProperties}
 			s.AdditionalProperties = jsonschema.FalseSchema
@@ -288,6 +301,20 @@ func (r *reflection) membersOf(t reflect.Type) *jsonschema.Schema {
 		s.MinItems, s.MaxItems = &length, &length
 	}
 	return s
+}
+
+// keyNames returns the schema of the names of members of a map whose keys are an enumeration.
+func (r *reflection) keyNames(key reflect.Type) *jsonschema.Schema {
+	s, err := enumSchema(key)
+	if err != nil {
+		r.fail(err.Error())
+	}
+	for i, value := range s.Enum {
+		if raw, _ := value.(json.RawMessage); jsonscan.KindOf(raw) != jsonscan.String {
+			s.Enum[i] = json.RawMessage(jsonscan.AppendText(nil, raw)) // a key is a string
+		}
+	}
+	return &jsonschema.Schema{Enum: s.Enum}
 }
 
 func (r *reflection) structSchema(t reflect.Type) *jsonschema.Schema {
@@ -331,8 +358,15 @@ func clone(s *jsonschema.Schema) *jsonschema.Schema {
 	return &c
 }
 
+// maxPointers is the number of pointers that deref follows. A type such as type P *P has no end.
+const maxPointers = 32
+
+// deref returns what t points to. The result is a pointer if there are more than maxPointers.
 func deref(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer {
+	for range maxPointers {
+		if t.Kind() != reflect.Pointer {
+			break
+		}
 		t = t.Elem()
 	}
 	return t

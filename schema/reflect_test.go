@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"log/slog"
+	"math/big"
 	"net/netip"
 	"net/url"
 	"reflect"
@@ -127,6 +128,22 @@ func TestForFields(t *testing.T) {
 			Text int64           `json:"text,string"`
 		}], object(`"time":{"type":"string","format":"date-time"},"data":{"type":"string","contentEncoding":"base64"},"hash":{"type":"string","contentEncoding":"base64"},"raw":{},"any":{},"uuid":{"type":"string"},"addr":{"type":"string"},"json":{},"text":{"type":"string","pattern":"^-?(0|[1-9][0-9]*)$"}`,
 			`"time","data","hash","raw","any","uuid","addr","json","text"`)},
+		"values": {schema.For[struct {
+			Number  json.Number               `json:"number" jsonschema:"minimum=1"`
+			Numbers map[string][]*json.Number `json:"numbers"`
+			Quoted  json.Number               `json:"quoted,string"`
+			Big     *big.Int                  `json:"big"`
+			Link    url.URL                   `json:"link" jsonschema:"the page"`
+			ID      UUID                      `json:"id"`
+			Ordinal map[level]int             `json:"ordinal"`
+			Names   map[colour]int            `json:"names"`
+		}], object(`"number":{"type":"number","minimum":1},"numbers":{"type":"object","additionalProperties":{"type":"array","items":{"type":"number"}}},`+
+			`"quoted":{"type":"string","pattern":"^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][-+]?[0-9]+)?$"},"big":{"type":"integer"},`+
+			`"link":{"type":"string","description":"the page","format":"uri"},"id":{"type":"string","format":"uuid"},`+
+			`"ordinal":{"type":"object","additionalProperties":{"type":"integer"},"propertyNames":{"enum":["1","2"]}},`+
+			`"names":{"type":"object","additionalProperties":{"type":"integer"},"propertyNames":{"enum":["red","green"]}}`,
+			`"number","numbers","quoted","link","id","ordinal","names"`)},
+		"relative link": {func() (json.RawMessage, error) { return schema.ForOutput(reflect.TypeFor[[]*url.URL]()) }, `{"type":"array","items":{"type":"string","format":"uri-reference"}}`},
 		"ranges": {schema.For[struct {
 			A int8
 			B uint
@@ -282,6 +299,14 @@ type panics struct{}
 
 func (panics) JSONSchema() json.RawMessage { panic("oops") }
 
+type endless *endless
+
+// A UUID has the methods of the types of common packages.
+type UUID [16]byte
+
+func (u UUID) MarshalText() ([]byte, error)  { return nil, nil }
+func (u *UUID) UnmarshalText(_ []byte) error { return nil }
+
 type notObject struct{}
 
 func (notObject) JSONSchema() json.RawMessage { return json.RawMessage(`[]`) }
@@ -297,11 +322,12 @@ func TestForErrors(t *testing.T) {
 		reflect func() (json.RawMessage, error)
 		want    string
 	}{
-		"func":    {schema.For[order], "schema: order.Lines[].Done[]: the type func() has no JSON form"},
-		"chan":    {schema.For[chan int], "schema: chan: the type chan int has no JSON form"},
-		"complex": {schema.For[struct{ C complex64 }], "schema: struct.C: the type complex64 has no JSON form"},
-		"url":     {schema.For[struct{ U *url.URL }], "schema: struct.U: url.URL has no JSON form of its own: use a string with format=uri"},
-		"key":     {schema.For[map[float64]int], "schema: map: keys of a JSON object are strings, integers or types with text methods, not float64"},
+		"func":           {schema.For[order], "schema: order.Lines[].Done[]: the type func() has no JSON form"},
+		"chan":           {schema.For[chan int], "schema: chan: the type chan int has no JSON form"},
+		"complex":        {schema.For[struct{ C complex64 }], "schema: struct.C: the type complex64 has no JSON form"},
+		"endless":        {schema.For[struct{ P endless }], "schema: struct.P: the type schema_test.endless has no JSON form"},
+		"endless result": {func() (json.RawMessage, error) { return schema.ForOutput(reflect.TypeFor[endless]()) }, "schema: endless: the type schema_test.endless has no JSON form"},
+		"key":            {schema.For[map[float64]int], "schema: map: keys of a JSON object are strings, integers or types with text methods, not float64"},
 		"not for": {schema.For[struct {
 			A string `jsonschema:"minimum=1"`
 		}], `schema: struct.A: the jsonschema tag: minimum is not for a value of type "string"`},

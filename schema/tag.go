@@ -146,7 +146,7 @@ func applyExtras(s *jsonschema.Schema, tag string) {
 // numberPattern returns the pattern of a number that is encoded as a string.
 func numberPattern(t reflect.Type) string {
 	switch deref(t).Kind() {
-	case reflect.Float32, reflect.Float64:
+	case reflect.Float32, reflect.Float64, reflect.String: // a json.Number
 		return `^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`
 	}
 	return `^-?(0|[1-9][0-9]*)$`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"reflect"
 	"strconv"
 	"time"
@@ -64,6 +65,12 @@ func primitiveSchema(t reflect.Type) (*jsonschema.Schema, error) {
 		return &jsonschema.Schema{Type: "string"}, nil
 	case t == reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "integer", Description: durationDescription}, nil
+	case t == reflect.TypeFor[stdjson.Number]():
+		return &jsonschema.Schema{Type: "number"}, nil
+	case t == reflect.TypeFor[big.Int](): // its JSON is not its text
+		return &jsonschema.Schema{Type: "integer"}, nil
+	case isUUID(t):
+		return &jsonschema.Schema{Type: "string", Format: "uuid"}, nil
 	case has[SchemaProvider](t):
 		raw := reflect.New(t).Interface().(SchemaProvider).JSONSchema()
 		if _, err := jsonscan.ReadObject(raw); err != nil {
@@ -107,6 +114,11 @@ func integerSchema(minimum, maximum int64) *jsonschema.Schema {
 func has[I any](t reflect.Type) bool {
 	i := reflect.TypeFor[I]()
 	return t.Kind() != reflect.Interface && (t.Implements(i) || reflect.PointerTo(t).Implements(i))
+}
+
+// isUUID reports whether t is a UUID of a common package, such as github.com/google/uuid.
+func isUUID(t reflect.Type) bool {
+	return t.Name() == "UUID" && t.Kind() == reflect.Array && t.Len() == 16 && hasText(t) && !has[SchemaProvider](t)
 }
 
 func hasText(t reflect.Type) bool {

@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 	"github.com/dovetail-go/dovetail/server/internal/unasked"
@@ -197,14 +195,14 @@ func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	key = "once/" + key
 	var value T
 	if kept, ok := r.call.Load(key); ok {
-		err := jsonv2.Unmarshal(kept, &value, jsonv1.FormatDurationAsNano(true))
+		err := jsonvalue.Unmarshal(kept, &value)
 		return value, err
 	}
 	value, err := fn()
 	if err != nil {
 		return value, err
 	}
-	kept, err := encode(value)
+	kept, err := jsonvalue.Marshal(value)
 	if err != nil {
 		return value, fmt.Errorf("encoding the result of Once %q: %w", key, err)
 	}

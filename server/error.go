@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -142,7 +143,7 @@ func (s *Server) publicRefusal(call *mcp.Call, r *RefusedError) error {
 	if r.Hidden {
 		concluded.public, _ = errors.AsType[*jsonrpc.Error](s.unknownName(call))
 	} else if concluded.public, _ = errors.AsType[*jsonrpc.Error](r.Err); concluded.public == nil {
-		data, err := encode(struct {
+		data, err := jsonvalue.Marshal(struct {
 			Type  string `json:"type"`
 			Guard string `json:"guard"`
 		}{"FORBIDDEN", r.Guard})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -216,7 +217,7 @@ func (t *Topic[Payload]) Publish(ctx context.Context, payload Payload, opts *Pub
 
 // encodePayload returns the JSON of a payload.
 func encodePayload(payload any) (json.RawMessage, error) {
-	data, err := encode(payload)
+	data, err := jsonvalue.Marshal(payload)
 	if err != nil {
 		return nil, err
 	}
@@ -476,7 +477,7 @@ const (
 
 // exhausted is the error for a limit of the server.
 func exhausted(limit string, most int) error {
-	data, err := encode(map[string]any{"limit": limit, "max": most})
+	data, err := jsonvalue.Marshal(map[string]any{"limit": limit, "max": most})
 	if err != nil {
 		return err
 	}

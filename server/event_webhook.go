@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server/webhook/delivery"
@@ -331,7 +332,7 @@ func webhookEndError(err error) json.RawMessage {
 	default:
 		return nil
 	}
-	text, err := encode(reason)
+	text, err := jsonvalue.Marshal(reason)
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -266,6 +267,23 @@ func setterFor(t reflect.Type) (func(reflect.Value, []string) error, error) {
 	}
 	zero := reflect.Zero(t)
 	switch kind := t.Kind(); {
+	case t == reflect.TypeFor[url.URL]():
+		return joined(func(v reflect.Value, s string) error {
+			parsed, err := url.Parse(s)
+			if err != nil {
+				return fmt.Errorf("a URL, got %.80q", s)
+			}
+			v.Set(reflect.ValueOf(*parsed))
+			return nil
+		}), nil
+	case t == reflect.TypeFor[json.Number]():
+		return joined(func(v reflect.Value, s string) error {
+			if jsonscan.KindOf([]byte(s)) != jsonscan.Number || jsonscan.Valid([]byte(s)) != nil || strings.TrimSpace(s) != s {
+				return fmt.Errorf("a number, got %.80q", s)
+			}
+			v.SetString(s)
+			return nil
+		}), nil
 	case kind == reflect.String, kind == reflect.Bool, zero.CanInt(), zero.CanUint(), zero.CanFloat():
 		return joined(setScalar), nil
 	case kind == reflect.Slice && t.Elem().Kind() == reflect.String:

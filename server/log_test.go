@@ -1,16 +1,21 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
+	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"testing/slogtest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -141,5 +146,144 @@ func TestLogLevels(t *testing.T) {
 	})
 	if len(messages) != 1 || messages[0].Level != mcp.LevelError {
 		t.Errorf("the caller gets %v", messages)
+	}
+}
+
+type (
+	nilError   struct{ text string }
+	selfLog    struct{}
+	manyLog    struct{ left int }
+	panics     struct{}
+	textPanics struct{ text string }
+	node       struct{ Next *node }
+)
+
+func (e *nilError) Error() string                  { return e.text }
+func (s selfLog) LogValue() slog.Value             { return slog.GroupValue(slog.Any("self", s)) }
+func (panics) MarshalJSON() ([]byte, error)        { panic("at the disco") }
+func (t *textPanics) MarshalText() ([]byte, error) { return []byte(t.text), nil }
+func (m manyLog) LogValue() slog.Value {
+	if m.left == 0 {
+		return slog.StringValue("leaf")
+	}
+	return slog.GroupValue(slog.Any("a", manyLog{m.left - 1}), slog.Any("b", manyLog{m.left - 1}))
+}
+
+// TestLogAnyValue checks that a record is sent whatever its attributes are.
+func TestLogAnyValue(t *testing.T) {
+	self := map[string]any{"c": make(chan int)}
+	self["self"] = self
+	list := []any{nil}
+	list[0] = list
+	var pointer any
+	pointer = &pointer
+	ring := &node{}
+	ring.Next = ring
+	deep := any(1)
+	for range 2000 {
+		deep = []any{deep}
+	}
+	attrs := make([]slog.Attr, 1)
+	attrs[0] = slog.Attr{Key: "g", Value: slog.GroupValue(attrs...)}
+	const failed = "!ERROR: "
+	tests := []struct {
+		name  string
+		value any
+		want  string // the JSON, or the beginning of a text
+	}{
+		{"nil error", (*nilError)(nil), `<nil>`},
+		{"nil error as error", error((*nilError)(nil)), `<nil>`},
+		{"error", &nilError{"a\xffb"}, "a\ufffdb"},
+		{"nil text", (*textPanics)(nil), `null`},
+		{"text", "a\xffb", "a\ufffdb"},
+		{"texts", []string{"\xff"}, `["` + "\ufffd" + `"]`},
+		{"number", json.Number("12345678901234567890.5"), `12345678901234567890.5`},
+		{"numbers", map[string]any{"a": json.Number("1")}, `{"a":1}`},
+		{"no number", json.Number("x"), `x`},
+		{"panic", panics{}, "!PANIC: at the disco"},
+		{"panic inside", []any{panics{}}, "!PANIC: at the disco"},
+		{"own map", self, failed},
+		{"own list", list, failed},
+		{"own pointer", pointer, failed},
+		{"ring", ring, failed},
+		{"deep", deep, failed},
+		{"JSON", json.RawMessage(`{`), failed},
+		{"channel", make(chan int), "0x"},
+		{"function", func() {}, "0x"},
+		{"complex", 1i, "(0+1i)"},
+		{"infinity", math.Inf(1), "+Inf"},
+		{"channels", []any{make(chan int)}, failed},
+		{"URL", url.URL{Scheme: "https", Host: "example.com"}, "https://example.com"},
+		{"own group", slog.GroupValue(attrs...), `{`},
+		{"group with itself", selfLog{}, `{`},
+		{"many groups", manyLog{30}, `{`},
+	}
+	messages := logged(t, mcp.LevelDebug, func(log *slog.Logger) {
+		for _, test := range tests {
+			log.Info(test.name, "\xff", 1, "value", test.value)
+		}
+	})
+	if len(messages) != len(tests) {
+		t.Fatalf("%d records give %d messages", len(tests), len(messages))
+	}
+	for i, test := range tests {
+		var data struct {
+			Message string          `json:"message"`
+			Value   json.RawMessage `json:"value"`
+		}
+		if err := json.Unmarshal(messages[i].Data, &data); err != nil || data.Message != test.name || !bytes.Contains(messages[i].Data, []byte("\"\ufffd\":1")) {
+			t.Errorf("%s: got %.200s, %v", test.name, messages[i].Data, err)
+			continue
+		}
+		got := string(data.Value)
+		var text string
+		if json.Unmarshal(data.Value, &text) == nil && got != "null" {
+			got = text
+		}
+		if !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: got %.200s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// TestLogLargeRecord checks that a large record does not end the connection.
+func TestLogLargeRecord(t *testing.T) {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "log"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		log := r.Logger("mill")
+		log.Error("large"+strings.Repeat("x", 2<<20), "a", 1)
+		log.Error("large", "a", strings.Repeat("x", 2<<20))
+		return "done", nil
+	})
+	messages := make(chan string, 3)
+	session := connectWith(t, s, &client.Options{LogLevel: mcp.LevelDebug, OnLog: func(_ context.Context, m *mcp.LoggingMessageParams) {
+		messages <- string(m.Data)
+	}})
+	if result := call(t, session, "log", `{}`); result.Text() != "done" {
+		t.Errorf("got %v", result)
+	}
+	for range 2 {
+		if data := waittest.Receive(t, "a log message", messages); !strings.HasPrefix(data, `{"message":"large`) || !strings.Contains(data, `"truncated":"!ERROR: the record has`) || len(data) > 8<<10 {
+			t.Errorf("got %.100s of %d bytes", data, len(data))
+		}
+	}
+}
+
+// TestLogNotSent checks that the operator sees a record that cannot be sent.
+func TestLogNotSent(t *testing.T) {
+	var lines bytes.Buffer
+	done := make(chan error)
+	s := newServer(&server.Options{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+	server.AddTool(s, server.Tool{Name: "log"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+		<-ctx.Done()
+		done <- r.Logger("mill").Handler().Handle(context.Background(), slog.NewRecord(time.Time{}, slog.LevelError, "not sent", 0))
+		return "", nil
+	})
+	session := connectWith(t, s, &client.Options{LogLevel: mcp.LevelDebug})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, _ = session.CallTool(ctx, "log", nil, nil)
+	if err := waittest.Receive(t, "the error of the log", done); err == nil || strings.Count(lines.String(), "a log message was not sent to the caller") != 1 || !strings.Contains(lines.String(), `message="not sent"`) {
+		t.Errorf("got %v, and the operator sees %q", err, lines.String())
 	}
 }

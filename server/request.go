@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -115,19 +118,39 @@ func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 }
 
 // Handle sends one record. Its data is an object with the message and the attributes. Groups are
-// nested objects. The time of the record is not sent.
+// nested objects. The time of the record is not sent. An attribute that has no JSON does not prevent the
+// record from being sent. Of a record with more than 1 MiB, only the message is sent. A record that is not sent is
+// logged for the operator.
 func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
+	err := h.send(ctx, record)
+	if err == nil {
+		return nil
+	}
+	level := slog.LevelWarn
+	if ctx.Err() != nil {
+		level = slog.LevelDebug // the caller waits no more
+	}
+	h.request.logger().Log(context.WithoutCancel(ctx), level, "a log message was not sent to the caller", "message", record.Message, "error", err)
+	return err
+}
+
+func (h *logHandler) send(ctx context.Context, record slog.Record) error {
 	attrs := slices.Clone(h.attrs)
 	record.Attrs(func(a slog.Attr) bool {
 		attrs = append(attrs, h.grouped(a))
 		return true
 	})
-	data := make(map[string]any, len(attrs)+1)
+	data := make(logData, len(attrs)+1)
+	attributes := maxAttributes
 	for _, a := range attrs {
-		putAttr(data, a)
+		data.put(a, 0, &attributes)
 	}
 	data["message"] = record.Message
-	encoded, err := encode(data)
+	encoded, err := jsonvalue.Marshal(data)
+	if err == nil && len(encoded) > maxRecord {
+		text := record.Message[:min(len(record.Message), maxRecordText)]
+		encoded, err = jsonvalue.Marshal(logData{"message": text, "truncated": fmt.Sprintf("!ERROR: the record has %d bytes, more than %d", len(encoded), maxRecord)})
+	}
 	if err != nil {
 		return err
 	}
@@ -160,8 +183,25 @@ func (h *logHandler) grouped(a slog.Attr) slog.Attr {
 	return a
 }
 
-func putAttr(data map[string]any, a slog.Attr) {
-	if a.Equal(slog.Attr{}) {
+// Limits of a log record. A LogValuer may return a group with itself, and a client ends a connection when a
+// message is too large for it.
+const (
+	maxAttributes = 10_000
+	maxGroups     = 32      // groups inside each other
+	maxRecord     = 1 << 20 // bytes of the data
+	maxRecordText = 4 << 10 // bytes of the message of a record with more data
+)
+
+// logData is the data of a log message, or a group in it.
+type logData map[string]any
+
+// put adds an attribute. attributes is the number of attributes that the record may still have.
+func (data logData) put(a slog.Attr, depth int, attributes *int) {
+	if a.Equal(slog.Attr{}) || *attributes < 0 {
+		return
+	}
+	if *attributes--; *attributes < 0 || depth > maxGroups {
+		data[a.Key] = fmt.Sprintf("!ERROR: more than %d attributes, or %d groups inside each other", maxAttributes, maxGroups)
 		return
 	}
 	value := a.Value.Resolve()
@@ -172,29 +212,46 @@ func putAttr(data map[string]any, a slog.Attr) {
 	group := data
 	if a.Key != "" {
 		var ok bool
-		if group, ok = data[a.Key].(map[string]any); !ok {
-			group = make(map[string]any)
+		if group, ok = data[a.Key].(logData); !ok {
+			group = make(logData)
 			data[a.Key] = group
 		}
 	}
 	for _, member := range value.Group() {
-		putAttr(group, member)
+		group.put(member, depth+1, attributes)
 	}
 }
 
-// logValue returns a value for encoding. Errors, and values that have no JSON form, become text.
-func logValue(value slog.Value) any {
-	if err, ok := value.Any().(error); ok {
+// logValue returns the JSON of a value, or a text for errors and values that have no JSON. The texts for a method that
+// panics, and for a value that cannot be encoded, are those of [slog.JSONHandler].
+func logValue(value slog.Value) (encoded any) {
+	v := value.Any()
+	defer func() {
+		if p := recover(); p != nil {
+			encoded = fmt.Sprintf("!PANIC: %v", p)
+			if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
+				encoded = "<nil>"
+			}
+		}
+	}()
+	if err, ok := v.(error); ok {
 		return err.Error()
 	}
 	if value.Kind() == slog.KindDuration {
 		return value.String()
 	}
-	encoded, err := encode(value.Any())
-	if err != nil {
-		return fmt.Sprint(value.Any())
+	raw, err := jsonvalue.Marshal(v)
+	if err == nil {
+		err = jsonscan.Valid(raw) // limits the depth
 	}
-	return encoded
+	if err == nil {
+		return raw
+	}
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.Map, reflect.Slice, reflect.Array, reflect.Struct, reflect.Pointer:
+		return "!ERROR: " + err.Error() // package fmt does not find cycles
+	}
+	return fmt.Sprint(v)
 }
 
 // levelOf returns the MCP level for a slog level.

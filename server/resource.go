@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -212,7 +213,7 @@ func readResult(uri, mimeType string, ui json.RawMessage, hint mcp.CacheHint, ou
 		result.Scope = cmp.Or(result.Scope, hint.Scope)
 		return &result, nil
 	}
-	text, err := encode(out)
+	text, err := jsonvalue.Marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("encoding what was read: %w", err)
 	}

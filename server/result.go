@@ -8,10 +8,8 @@ import (
 	"reflect"
 	"slices"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -70,7 +68,10 @@ func isContent(t reflect.Type) bool {
 // checkStructured rejects types that look like data and are meant as content.
 func checkStructured(t reflect.Type) error {
 	element := t
-	for element.Kind() == reflect.Slice {
+	for range 8 { // a type such as []S of the name S has no end
+		if element.Kind() != reflect.Slice {
+			break
+		}
 		element = element.Elem()
 	}
 	switch {
@@ -132,6 +133,46 @@ func typedResult[Out any](o *output, out Out) (mcp.Result, error) {
 	return result, nil
 }
 
+// withText adds the structured content of a result as text if the result has no content. Clients of versions before
+// 2025-06-18, and many models, see only content.
+func withText(result mcp.Result) mcp.Result {
+	switch r := result.(type) {
+	case *mcp.CallToolResult:
+		if r == nil || len(r.Content) > 0 || r.StructuredContent == nil {
+			return result
+		}
+		with := *r // the function may return the same value again
+		with.Content = mcp.ContentList{mcp.Text(string(r.StructuredContent))}
+		return &with
+	case mcp.Raw:
+		members, err := jsonscan.ReadObject(r)
+		structured := members.Get("structuredContent")
+		if err != nil || structured == nil || !isEmptyList(members.Get("content")) {
+			return result
+		}
+		text := jsonscan.AppendText([]byte(`[{"type":"text","text":`), structured)
+		with, err := jsonscan.Splice(nil, r, jsonscan.Edit{Name: "content", Value: append(text, `}]`...)})
+		if err != nil {
+			return result
+		}
+		return mcp.Raw(with)
+	}
+	return result
+}
+
+// isEmptyList reports whether a value is absent, null or a list without elements.
+func isEmptyList(value []byte) bool {
+	if value == nil || jsonscan.KindOf(value) == jsonscan.Null {
+		return true
+	}
+	s := jsonscan.New(value)
+	if s.EnterArray() != nil {
+		return false
+	}
+	more, err := s.Element(true)
+	return err == nil && !more
+}
+
 func contentResult(content ...mcp.Content) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: content}
 }
@@ -153,18 +194,12 @@ func (textResult) Bare() bool { return true }
 type structuredResult struct{ value json.RawMessage }
 
 func newStructured(out any) (structuredResult, error) {
-	value, err := encode(out)
+	value, err := jsonvalue.Marshal(out)
 	if err != nil {
 		return structuredResult{}, fmt.Errorf("encoding the result: %w", err)
 	}
 	return structuredResult{value}, nil
 }
-
-// encodeOptions sort keys. With them, omitempty and time.Duration mean the same as in encoding/json.
-var encodeOptions = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true), jsonv1.FormatDurationAsNano(true))
-
-// encode returns the JSON of a Go value.
-func encode(value any) (json.RawMessage, error) { return jsonv2.Marshal(value, encodeOptions) }
 
 // structuredOverhead is more than the size of a structured result, and of its envelope, without its
 // values.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -234,7 +235,7 @@ func (s *service) meta(m *serviceMethod) (mcp.Meta, error) {
 	if len(tags) == 0 {
 		return meta, nil
 	}
-	encoded, err := encode(tags)
+	encoded, err := jsonvalue.Marshal(tags)
 	if err != nil {
 		return nil, err
 	}

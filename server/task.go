@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -205,7 +206,7 @@ func (c core) CreateTask(ctx context.Context, call *mcp.Call, request mcp.TaskRe
 	if caller.Principal != "" {
 		caller.Network = "" // it is not needed
 	}
-	stored, err := encode(storedCall{params, caller})
+	stored, err := jsonvalue.Marshal(storedCall{params, caller})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/paramheader"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -199,7 +200,10 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 				if err != nil {
 					return nil, err
 				}
-				return result, o.check(ctx, r, tool.Name, result)
+				if err := o.check(ctx, r, tool.Name, result); err != nil {
+					return nil, err
+				}
+				return withText(result), nil
 			})
 		},
 	})
@@ -293,7 +297,7 @@ func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
 	if r.Meta(mcp.MetaProgressToken) == nil {
 		return nil
 	}
-	text, err := encode(chunk)
+	text, err := jsonvalue.Marshal(chunk)
 	if err != nil {
 		return err
 	}

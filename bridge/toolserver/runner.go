@@ -12,11 +12,9 @@ import (
 	"net/url"
 	"slices"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
@@ -110,11 +108,10 @@ func RunAs[T any](ctx context.Context, r *Runner, tool string, arguments any) (T
 	if err != nil {
 		return value, err
 	}
-	nanoseconds := jsonv1.FormatDurationAsNano(true)
-	err = jsonv2.Unmarshal(result, &value, nanoseconds)
+	err = jsonvalue.Unmarshal(result, &value)
 	if err != nil && jsonscan.KindOf(result) == jsonscan.String {
 		var said T
-		if jsonv2.Unmarshal([]byte(jsonscan.Unquote(result)), &said, nanoseconds) == nil {
+		if jsonvalue.Unmarshal([]byte(jsonscan.Unquote(result)), &said) == nil {
 			return said, nil
 		}
 	}
@@ -175,7 +172,7 @@ func encodeObject(arguments any) (json.RawMessage, error) {
 	}
 	if !ok {
 		var err error
-		if encoded, err = json.Marshal(arguments); err != nil {
+		if encoded, err = jsonvalue.Marshal(arguments); err != nil {
 			return nil, err
 		}
 	}

@@ -52,7 +52,9 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
 jsonrpc:                  internal/bufpool internal/deadline internal/jsonscan
-schema:                   internal/jsonscan internal/pattern
+# Go values to JSON and back, for each package that has values of users.
+internal/jsonvalue:       github.com/go-json-experiment/json
+schema:                   internal/jsonscan internal/jsonvalue internal/pattern
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
                           github.com/santhosh-tekuri/jsonschema/v6 golang.org/x/sync
 
@@ -106,10 +108,10 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 # L5: server and client never meet.
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/quota internal/state internal/peertext internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/test/waittest internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate server/webhook/delivery
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/jsonvalue internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate server/webhook/delivery
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan
-                          internal/peertext github.com/go-json-experiment/json golang.org/x/sync
+client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan internal/jsonvalue
+                          internal/peertext golang.org/x/sync
 client/skills:            mcp client internal/frontmatter
 
 # The callback URL of a client.
@@ -151,7 +153,7 @@ bridge/gateway:           jsonrpc mcp transport server policy approval bridge in
 bridge/internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
 bridge/control:           mcp transport/httptransport server server/process server/shell bridge bridge/config bridge/gateway net/http
 bridge/toolserver:        jsonrpc mcp transport transport/httptransport server client approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
-                          internal/httpguard bridge/internal/frontend internal/jsonscan net/http github.com/go-json-experiment/json
+                          internal/httpguard bridge/internal/frontend internal/jsonscan internal/jsonvalue net/http
 
 # Tests of servers: a client and a server in one process.
 server/servertest:        jsonrpc mcp transport transport/httptransport transport/sse transport/streamable transport/ws client internal/test/leaktest internal/test/memnet internal/sse server/internal/unasked testing net/http
