@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"path"
 	"reflect"
@@ -17,22 +18,23 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
-// A document is the written schema of a type: types that occur once are described in place, the others
-// in $defs.
+// maxInlined is the size in bytes of the largest schema in which structs that occur twice are described in place.
+const maxInlined = 16 << 10
+
+// A document is the written schema of a type: most types are described in place, the others in $defs.
 type document struct {
 	*reflection
-	root *jsonschema.Schema
-	self *definition // of the root's type; nil if it has none
-	err  error
+	root  *jsonschema.Schema
+	defs  []*definition // those in $defs
+	limit int           // bytes; 0 means none
+	err   error
 }
 
 func newDocument(r *reflection, root *jsonschema.Schema) *document {
-	d := &document{reflection: r, root: root, self: r.referred(root)}
-	if d.self != nil {
-		d.root = merged(root, d.self)
+	if def := r.referred(root); def != nil {
+		root = merged(root, def)
 	}
-	d.nameDefinitions()
-	return d
+	return &document{reflection: r, root: root}
 }
 
 // merged returns the schema of a definition with the annotations of s, which refers to it.
@@ -70,15 +72,15 @@ func shortName(t reflect.Type) string {
 	return name.String()
 }
 
-// nameDefinitions gives each shared definition a different name: the name of its type, with the package in
+// nameDefinitions gives each definition in $defs a different name: the name of its type, with the package in
 // front if types of several packages have the name, and with a number at the end if needed.
 func (d *document) nameDefinitions() {
 	counts := map[string]int{}
-	for _, def := range d.shared {
+	for _, def := range d.defs {
 		counts[shortName(def.typ)]++
 	}
 	taken := map[string]bool{}
-	for _, def := range d.shared {
+	for _, def := range d.defs {
 		name := shortName(def.typ)
 		if counts[name] > 1 && def.typ.PkgPath() != "" {
 			name = path.Base(def.typ.PkgPath()) + "." + name
@@ -173,15 +175,32 @@ func sortedNames[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
+var errTooLong = errors.New("schema: the document is longer than its limit")
+
 // encode returns the text of the document.
 func (d *document) encode() (json.RawMessage, error) {
+	d.defs = slices.DeleteFunc(slices.Clone(d.shared), func(def *definition) bool { return !def.isRecursive })
+	d.limit = maxInlined
+	raw, err := d.encodeOnce()
+	if errors.Is(err, errTooLong) {
+		d.defs, d.limit, d.err = d.shared, 0, nil
+		return d.encodeOnce()
+	}
+	return raw, err
+}
+
+func (d *document) encodeOnce() (json.RawMessage, error) {
+	d.nameDefinitions()
 	raw := d.append(make([]byte, 0, 256), d.root)
-	if len(d.shared) > 0 && d.err == nil {
-		defs := make([]keyword, len(d.shared))
-		for i, def := range d.shared {
+	if len(d.defs) > 0 && d.err == nil {
+		defs := make([]keyword, len(d.defs))
+		for i, def := range d.defs {
 			defs[i] = keyword{def.name, def.schema}
 		}
 		raw, d.err = jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "$defs", Value: d.appendMembers(nil, defs)})
+	}
+	if d.limit > 0 && len(raw) > d.limit && len(d.shared) > len(d.defs) {
+		d.err = cmp.Or(d.err, errTooLong)
 	}
 	if d.err != nil {
 		return nil, d.err
@@ -194,9 +213,14 @@ func (d *document) encode() (json.RawMessage, error) {
 func (d *document) append(dst []byte, s *jsonschema.Schema) []byte {
 	def := d.referred(s)
 	switch {
+	case d.err != nil:
+		return dst
+	case d.limit > 0 && len(dst) > d.limit && len(d.shared) > len(d.defs):
+		d.err = errTooLong // in place, types could have exponential size
+		return dst
 	case def == nil:
 		return d.appendObject(dst, s)
-	case def.name == "" && def != d.self:
+	case def.name == "":
 		return d.append(dst, merged(s, def))
 	case s.Extras[nullable] != nil:
 		site := clone(s)
@@ -205,10 +229,7 @@ func (d *document) append(dst []byte, s *jsonschema.Schema) []byte {
 		return d.appendObject(dst, site)
 	}
 	site := *s
-	site.Ref = "#"
-	if def.name != "" {
-		site.Ref = referencePrefix + def.name
-	}
+	site.Ref = referencePrefix + def.name
 	return d.appendObject(dst, &site)
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,9 +58,10 @@ func For[T any]() (json.RawMessage, error) {
 //     the format uuid.
 //   - A type with the method EnumValues() []T accepts only these values. A [SchemaProvider] returns
 //     its own schema.
-//   - Types that occur once are described in place. Structs that occur twice, and types that contain
-//     themselves, are in $defs, under the name of the type, with the package in front where two names
-//     would be equal.
+//   - Types that contain themselves are in $defs, under the name of the type, with the package in front
+//     where two names would be equal. The root is also written in place. All other types are described in
+//     place, since many programs ignore $defs. Only if the schema would have more than 16 KiB, structs that
+//     occur twice are in $defs too.
 //
 // The tag `jsonschema:"…"` of a field is a description, as in github.com/google/jsonschema-go, or a list
 // of keywords. It is a list if it begins with a word and =, or if it is one of the words required,
@@ -128,18 +130,18 @@ type reflection struct {
 	path        string // of the type that is described, for messages
 	numbers     map[reflect.Type]int
 	definitions []*definition // by number
-	shared      []*definition // those in $defs, in order of appearance
+	shared      []*definition // those that may be in $defs, in order of appearance
 }
 
 // A definition is the schema of a named type. Where it is written, in place or in $defs, is known only
 // at the end of the walk, and so is its name there.
 type definition struct {
-	typ      reflect.Type
-	schema   *jsonschema.Schema // nil before the type is described
-	isOpen   bool               // the type is being described; it may contain itself
-	isUsed   bool
-	isShared bool   // in $defs, or the root
-	name     string // in $defs
+	typ         reflect.Type
+	schema      *jsonschema.Schema // nil before the type is described
+	isOpen      bool               // the type is being described; it may contain itself
+	isUsed      bool
+	isRecursive bool   // the type contains itself, and is in $defs
+	name        string // in $defs; "" if the type is described in place
 }
 
 // number is the Namer of the library. It is not the name of the type, since types of several packages
@@ -200,12 +202,10 @@ func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
 		return s
 	}
 	isRepeated := def.isUsed && def.typ.Kind() == reflect.Struct
-	if (isRepeated || def.isOpen) && !def.isShared {
-		def.isShared = true
-		if def.typ != r.root || def.typ.Kind() != reflect.Struct {
-			r.shared = append(r.shared, def)
-		}
+	if (isRepeated || def.isOpen) && !slices.Contains(r.shared, def) {
+		r.shared = append(r.shared, def)
 	}
+	def.isRecursive = def.isRecursive || def.isOpen
 	def.isUsed = true
 	return s
 }

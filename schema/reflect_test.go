@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -208,7 +209,7 @@ func TestForLibraryMethods(t *testing.T) {
 		got  func() (json.RawMessage, error)
 		want string
 	}{
-		"JSONSchemaExtend": {schema.For[extended], `{"title":"Extended",` + object(`"a":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#"}},"N":{"type":"integer"}`, `"a","kids","N"`)[1:]},
+		"JSONSchemaExtend": {schema.For[extended], anchored("extended", `{"title":"Extended",`+object(`"a":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/extended"}},"N":{"type":"integer"}`, `"a","kids","N"`)[1:])},
 		"JSONSchema": {schema.For[struct {
 			A custom   `json:"a" jsonschema_description:"one"`
 			B []custom `json:"b"`
@@ -247,21 +248,85 @@ func TestForTypes(t *testing.T) {
 		"twice": {schema.For[struct {
 			A item  `json:"a" jsonschema_description:"first"`
 			B *item `json:"b" jsonschema:"nullable"`
-		}], `{"type":"object","properties":{"a":{"$ref":"#/$defs/item","description":"first"},"b":{"anyOf":[{"$ref":"#/$defs/item"},{"type":"null"}]}},"required":["a"],"additionalProperties":false,"$defs":{"item":` + itemSchema + `}}`},
-		"recursive":           {schema.For[tree], object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#"}}`, `"value"`)},
+		}], `{"type":"object","properties":{"a":{"type":"object","description":"first",` + itemSchema[len(`{"type":"object",`):] + `,"b":{"type":["object","null"],` + itemSchema[len(`{"type":"object",`):] + `},"required":["a"],"additionalProperties":false}`},
+		"recursive":           {schema.For[tree], anchored("tree", object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}`, `"value"`))},
 		"recursive use":       {schema.For[[]tree], `{"type":"array","items":{"$ref":"#/$defs/tree"},"$defs":{"tree":` + object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}`, `"value"`) + `}}`},
 		"recursive map":       {schema.For[tags], `{"type":"object","additionalProperties":{"$ref":"#/$defs/tags"},"$defs":{"tags":{"type":"object","additionalProperties":{"$ref":"#/$defs/tags"}}}}`},
 		"recursive embedding": {schema.For[selfEmbedded], object(`"A":{"type":"integer"}`, `"A"`)},
 		"generic":             {schema.For[page[item]], object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`)},
-		"generic names":       {schema.For[struct{ A, B page[item] }], `{"type":"object","properties":{"A":{"$ref":"#/$defs/pageItem"},"B":{"$ref":"#/$defs/pageItem"}},"required":["A","B"],"additionalProperties":false,"$defs":{"pageItem":` + object(`"items":{"type":"array","items":`+itemSchema+`},"next":{"type":"string"}`, `"items"`) + `}}`},
-		"one name in two packages": {schema.For[struct {
-			A, B image.Point
-			C, D Point
-		}], `{"type":"object","properties":{"A":{"$ref":"#/$defs/image.Point"},"B":{"$ref":"#/$defs/image.Point"},"C":{"$ref":"#/$defs/schema_test.Point"},"D":{"$ref":"#/$defs/schema_test.Point"}},"required":["A","B","C","D"],"additionalProperties":false,"$defs":{"image.Point":` + object(`"X":{"type":"integer"},"Y":{"type":"integer"}`, `"X","Y"`) + `,"schema_test.Point":` + object(`"Own":{"type":"integer"}`, `"Own"`) + `}}`},
-		"one name in two functions": {localTypes, `{"type":"object","properties":{"A":{"$ref":"#/$defs/schema_test.Point"},"B":{"$ref":"#/$defs/schema_test.Point"},"C":{"$ref":"#/$defs/schema_test.Point2"},"D":{"$ref":"#/$defs/schema_test.Point2"}},"required":["A","B","C","D"],"additionalProperties":false,"$defs":{"schema_test.Point":` + object(`"Own":{"type":"integer"}`, `"Own"`) + `,"schema_test.Point2":` + object(`"Local":{"type":"string"}`, `"Local"`) + `}}`},
+		"recursive inside": {schema.For[struct{ A, B tree }], `{"type":"object","properties":{"A":{"$ref":"#/$defs/tree"},"B":{"$ref":"#/$defs/tree"}},"required":["A","B"],"additionalProperties":false,"$defs":{"tree":` +
+			object(`"value":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}`, `"value"`) + `}}`},
+		"recursive by another": {schema.For[branch], anchored("branch", object(`"leaf":`+object(`"of":{"$ref":"#/$defs/branch"}`, ``)+`,"other":`+object(`"of":{"$ref":"#/$defs/branch"}`, ``), `"leaf","other"`))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { check(t, test.got, test.want) })
+	}
+}
+
+type (
+	branch struct {
+		Leaf  leaf `json:"leaf"`
+		Other leaf `json:"other"`
+	}
+	leaf struct {
+		Of *branch `json:"of"`
+	}
+	bulky          struct{}
+	double[T any]  struct{ A, B T }
+	double5[T any] double[double[double[double[double[T]]]]]
+)
+
+func (bulky) JSONSchemaExtend(s *jsonschema.Schema) { s.Description = strings.Repeat("x", 9<<10) }
+
+// anchored returns the schema of a type that contains itself: it is the root, and is in $defs.
+func anchored(name, schema string) string {
+	return schema[:len(schema)-1] + `,"$defs":{"` + name + `":` + schema + `}}`
+}
+
+// A schema that would be large in place has structs that occur twice in $defs.
+func TestForLargeTypes(t *testing.T) {
+	for name, test := range map[string]struct {
+		got  func() (json.RawMessage, error)
+		want map[string]string // the references of the properties
+	}{
+		"bulky": {schema.For[struct {
+			A, B bulky
+			C, D item
+		}], map[string]string{"A": "bulky", "B": "bulky", "C": "item", "D": "item"}},
+		"generic": {schema.For[struct {
+			A, B page[item]
+			X, Y bulky
+		}], map[string]string{"A": "pageItem", "B": "pageItem", "X": "bulky", "Y": "bulky"}},
+		"one name in two packages": {schema.For[struct {
+			A, B image.Point
+			C, D Point
+			X, Y bulky
+		}], map[string]string{"A": "image.Point", "B": "image.Point", "C": "schema_test.Point", "D": "schema_test.Point", "X": "bulky", "Y": "bulky"}},
+		"one name in two functions": {localTypes, map[string]string{"A": "schema_test.Point", "B": "schema_test.Point", "C": "schema_test.Point2", "D": "schema_test.Point2", "X": "bulky", "Y": "bulky"}},
+		"doubling":                  {schema.For[double[double5[double5[double5[double5[item]]]]]], map[string]string{"A": "double5Double5Double5Double5Item", "B": "double5Double5Double5Double5Item"}},
+	} {
+		raw, err := test.got()
+		if err != nil || len(raw) > 64<<10 {
+			t.Errorf("%s: %d bytes, %v", name, len(raw), err)
+			continue
+		}
+		if _, err := schema.Compile(raw, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var parsed struct {
+			Properties map[string]struct {
+				Ref string `json:"$ref"`
+			}
+			Defs map[string]json.RawMessage `json:"$defs"`
+		}
+		if err := json.Unmarshal(raw, &parsed); err != nil {
+			t.Fatal(err)
+		}
+		for property, want := range test.want {
+			if got := parsed.Properties[property].Ref; got != "#/$defs/"+want || parsed.Defs[want] == nil {
+				t.Errorf("%s: %s refers to %q, want %s", name, property, got, want)
+			}
+		}
 	}
 }
 
@@ -272,6 +337,7 @@ func localTypes() (json.RawMessage, error) {
 	type outer = Point
 	type Point struct{ Local string }
 	return schema.For[struct {
+		X, Y bulky
 		A, B outer
 		C, D Point
 	}]()
@@ -390,11 +456,11 @@ type stop struct {
 // A schema of ForOutput accepts every encoded value.
 func TestForOutput(t *testing.T) {
 	written := func() (json.RawMessage, error) { return schema.ForOutput(reflect.TypeFor[stop]()) }
-	check(t, written, object(`"name":{"type":"string"},"note":{"type":["string","null"]},"short":{"type":"string"},`+
-		`"level":{"type":["integer","null"],"enum":[1,null]},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]},`+
+	check(t, written, anchored("stop", object(`"name":{"type":"string"},"note":{"type":["string","null"]},"short":{"type":"string"},`+
+		`"level":{"type":["integer","null"],"enum":[1,null]},"next":{"anyOf":[{"$ref":"#/$defs/stop"},{"type":"null"}]},`+
 		`"item":{"type":["object","null"],"description":"once","properties":{"N":{"type":"integer"}},"required":["N"],"additionalProperties":false},`+
 		`"count":{"type":["string","null"],"pattern":"^-?(0|[1-9][0-9]*)$"},"must":{"type":["boolean","null"]},"any":{},`+
-		`"list":{"type":["array","null"],"items":{"type":"integer"}},"Tag":{},"o":{"type":"integer"}`, `"name","must","Tag"`))
+		`"list":{"type":["array","null"],"items":{"type":"integer"}},"Tag":{},"o":{"type":"integer"}`, `"name","must","Tag"`)))
 	raw, err := written()
 	if err != nil {
 		t.Fatal(err)

@@ -72,16 +72,17 @@ func TestDescriptionTags(t *testing.T) {
 			Best *day      `json:"best" jsonschema:"the best day"`
 			None string    `json:"-"`
 			city string
-		}], `{"type":"object","properties":{"days":{"type":"array","description":"the daily forecast","items":{"$ref":"#/$defs/day"}},` +
-			`"asOf":{"type":"string","description":"the time of the forecast","format":"date-time"},"best":{"$ref":"#/$defs/day","description":"the best day"}},` +
-			`"required":["days","asOf"],"additionalProperties":false,"$defs":{"day":` +
-			object(`"high":{"type":"number","description":"highest temperature"},"rain":{"type":"number","description":"probability of rain, between 0 and 1"},`+
-				`"state":{"type":"string","description":"state of the sky (sunny, cloudy, or rainy)"}`, `"high","rain"`) + `}}`},
+		}], object(`"days":{"type":"array","description":"the daily forecast","items":{"type":"object",`+daySchema+`},`+
+			`"asOf":{"type":"string","description":"the time of the forecast","format":"date-time"},"best":{"type":"object","description":"the best day",`+daySchema, `"days","asOf"`)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { check(t, test.reflect, test.want) })
 	}
 }
+
+// daySchema is the rest of the schema of a day.
+var daySchema = object(`"high":{"type":"number","description":"highest temperature"},"rain":{"type":"number","description":"probability of rain, between 0 and 1"},`+
+	`"state":{"type":"string","description":"state of the sky (sunny, cloudy, or rainy)"}`, `"high","rain"`)[len(`{"type":"object",`):]
 
 const keywords = "the keywords are title, description, enum, default, example, format, pattern, minLength, maxLength, minimum, maximum, " +
 	"exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems, uniqueItems, minProperties, maxProperties, required, nullable, x-…; "
