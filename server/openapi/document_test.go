@@ -131,7 +131,7 @@ components:
   pathItems: {A: {get: {operationId: a, parameters: [{name: q, in: query, schema: {$ref: '#/components/schemas/Q'}}]}}}
   schemas: {Q: {type: string}}
 `), openapi.Options{})
-	wantContains(t, string(tool(t, p, "a").InputSchema), `"q":{"$ref":"#/$defs/Q"}`)
+	wantContains(t, string(tool(t, p, "a").InputSchema), `"q":{"type":"string"}`)
 }
 
 func TestServers(t *testing.T) {

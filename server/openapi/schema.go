@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/pattern"
+	"github.com/dovetail-go/dovetail/internal/toolschema"
 )
 
 // A converter converts schemas of the document to JSON Schema 2020-12. Schemas of OpenAPI 3.1
@@ -67,7 +68,8 @@ const maxSchemaBytes = 256 << 10
 // errTooLarge says that a schema is too large to be compiled.
 var errTooLarge = fmt.Errorf("its schema has more than %d bytes", maxSchemaBytes)
 
-// complete adds $defs with the definitions that a schema needs.
+// complete replaces references with their targets. If a schema contains itself or would be large, complete adds $defs
+// with the definitions that the schema needs.
 func (c *converter) complete(root *converted) (json.RawMessage, error) {
 	if len(root.targets) == 0 {
 		return root.text, nil
@@ -85,7 +87,11 @@ func (c *converter) complete(root *converted) (json.RawMessage, error) {
 		}
 		targets = appendUnique(targets, definition.targets...)
 	}
-	return jsonscan.Splice(nil, root.text, jsonscan.Edit{Name: "$defs", Value: append(definitions, '}')})
+	schema, err := jsonscan.Splice(nil, root.text, jsonscan.Edit{Name: "$defs", Value: append(definitions, '}')})
+	if err != nil {
+		return nil, err
+	}
+	return toolschema.Inline(schema, toolschema.MaxInlined)
 }
 
 // definition returns the converted schema at a pointer.

@@ -86,24 +86,24 @@ func TestReferences(t *testing.T) {
 	for _, test := range []struct{ version, from, components, to string }{
 		{
 			"3.0.3", "{$ref: '#/components/schemas/Node'}", node,
-			`{"$ref":"#/$defs/Node"},"$defs":{"Node":{"type":"object","properties":{"next":{"$ref":"#/$defs/Node"},"leaf":{"$ref":"#/$defs/Le_af_x"}}},"Le_af_x":{"type":"string"}}`,
+			`{"$ref":"#/$defs/Node"},"$defs":{"Node":{"type":"object","properties":{"next":{"$ref":"#/$defs/Node"},"leaf":{"type":"string"}}}}`,
 		},
 		{
 			"3.0.3", "{$ref: '#/components/schemas/A', description: said here, maxLength: 3}", "A: {type: string}",
-			`{"$ref":"#/$defs/A","description":"said here"},"$defs":{"A":{"type":"string"}}`,
+			`{"type":"string","description":"said here"}`,
 		},
 		{
 			"3.1.0", "{$ref: '#/components/schemas/A', maxLength: 3}", "A: {type: string}",
-			`{"$ref":"#/$defs/A","maxLength":3},"$defs":{"A":{"type":"string"}}`,
+			`{"type":"string","maxLength":3}`,
 		},
 		{
 			"3.1.0", "{anyOf: [{$ref: '#/components/schemas/A/properties/x'}, {$ref: '#/components/schemas/B/properties/x'}]}",
 			"A: {properties: {x: {type: string}}}, B: {properties: {x: {type: integer}}}",
-			`{"anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/x_2"}]},"$defs":{"x":{"type":"string"},"x_2":{"type":"integer"}}`,
+			`{"anyOf":[{"type":"string"},{"type":"integer"}]}`,
 		},
 		{
 			"3.1.0", "{$ref: '#/components/schemas/A/properties/x'}", "A: {$ref: '#/components/schemas/B'}, B: {properties: {x: {type: integer}}}",
-			`{"$ref":"#/$defs/x"},"$defs":{"x":{"type":"integer"}}`,
+			`{"type":"integer"}`,
 		},
 	} {
 		if got := argument(t, test.version, test.from, test.components); got != test.to {

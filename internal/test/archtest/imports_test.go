@@ -53,6 +53,7 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
 jsonrpc:                  internal/bufpool internal/deadline internal/jsonscan
 # Go values to JSON and back, for each package that has values of users.
+internal/toolschema:      internal/jsonscan
 internal/jsonvalue:       github.com/go-json-experiment/json
 schema:                   internal/jsonscan internal/jsonvalue internal/pattern
                           github.com/go-json-experiment/json github.com/invopop/jsonschema
