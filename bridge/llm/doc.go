@@ -27,7 +27,7 @@
 //
 //  1. All functions of this package, and the handlers that they return, may be called
 //     concurrently. The package starts no goroutines.
-//  2. Input schemas and structured content keep the bytes of the server.
+//  2. Structured content keeps the bytes of the server, and so do input schemas that all APIs accept.
 //  3. FirstMatch tries the next handler only after [bridge.ErrUnknownTool]. It never repeats
 //     a call that has reached a tool.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -11,22 +12,25 @@ import (
 )
 
 // OpenAITools returns the definitions of tools as the JSON array
-// [{"type":"function","function":{"name","description","parameters"}}]. A tool without an
-// input schema gets {"type":"object"}; the other schemas keep their bytes.
+// [{"type":"function","function":{"name","description","parameters"}}]. The parameters are the input schema in a form
+// that OpenAI, Anthropic and Gemini accept: an object with properties, without anyOf, oneOf, allOf, enum and not at the
+// root. Properties of such alternatives become properties of the root. References are replaced with their targets, or
+// have the form #/$defs/Name if a schema contains itself or is large. Other schemas keep their bytes.
 func OpenAITools(tools []mcp.Tool) json.RawMessage {
-	return functions(tools, `{"type":"function","function":{"name":`, `,"parameters":`, "}}")
+	return functions(tools, nil, `{"type":"function","function":{"name":`, `,"parameters":`, "}}")
 }
 
 // AnthropicTools returns the definitions of tools as the JSON array
-// [{"name","description","input_schema"}]. A tool without an input schema gets
-// {"type":"object"}; the other schemas keep their bytes.
+// [{"name","description","input_schema"}]. The schemas are as of [OpenAITools]. Properties at the root whose names
+// Anthropic refuses, those with other characters than letters, digits, _, . and - or with more than 64, are left out.
 func AnthropicTools(tools []mcp.Tool) json.RawMessage {
-	return functions(tools, `{"name":`, `,"input_schema":`, "}")
+	return functions(tools, regexp.MustCompile(anthropicNames), `{"name":`, `,"input_schema":`, "}")
 }
 
-func functions(tools []mcp.Tool, open, schema, end string) json.RawMessage {
+func functions(tools []mcp.Tool, names *regexp.Regexp, open, schema, end string) json.RawMessage {
 	out := []byte{'['}
-	for i, tool := range tools {
+	for i := range tools {
+		tool := &tools[i]
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -34,11 +38,7 @@ func functions(tools []mcp.Tool, open, schema, end string) json.RawMessage {
 		if tool.Description != "" {
 			out = jsonscan.AppendString(append(out, `,"description":`...), tool.Description)
 		}
-		input := tool.InputSchema
-		if len(input) == 0 {
-			input = json.RawMessage(`{"type":"object"}`)
-		}
-		out = append(append(append(out, schema...), input...), end...)
+		out = append(append(append(out, schema...), parameters(tool, names)...), end...)
 	}
 	return append(out, ']')
 }

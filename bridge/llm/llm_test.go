@@ -90,11 +90,11 @@ func TestFunctions(t *testing.T) {
 		want   string
 	}{
 		"openai": {llm.OpenAITools, `[{"type":"function","function":{"name":"text","description":"Says a.","parameters":{"type":"object","properties":{"b":{"const":1e2}}}}},` +
-			`{"type":"function","function":{"name":"value","parameters":{"type":"object"}}},` +
-			`{"type":"function","function":{"name":"odd","parameters":{}}}]`},
+			`{"type":"function","function":{"name":"value","parameters":{"type":"object","properties":{}}}},` +
+			`{"type":"function","function":{"name":"odd","parameters":{"type":"object","properties":{}}}}]`},
 		"anthropic": {llm.AnthropicTools, `[{"name":"text","description":"Says a.","input_schema":{"type":"object","properties":{"b":{"const":1e2}}}},` +
-			`{"name":"value","input_schema":{"type":"object"}},` +
-			`{"name":"odd","input_schema":{}}]`},
+			`{"name":"value","input_schema":{"type":"object","properties":{}}},` +
+			`{"name":"odd","input_schema":{"type":"object","properties":{}}}]`},
 	} {
 		if got := test.encode(tools); string(got) != test.want {
 			t.Errorf("%s: the functions are\n%s\nwant\n%s", name, got, test.want)

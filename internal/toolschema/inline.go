@@ -2,6 +2,7 @@
 package toolschema
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -36,8 +37,8 @@ func Inline(schema json.RawMessage, limit int) (json.RawMessage, error) {
 	return Rewrite(schema, limit, nil)
 }
 
-// Rewrite is [Inline] with a function that changes each object that is a schema, after those inside it. It may be nil,
-// and then a schema without references is returned unchanged.
+// Rewrite is [Inline] with a function that changes each object that is a schema, after those inside it. It may be nil.
+// A schema that has no references, and that the function does not change, keeps its bytes.
 func Rewrite(schema json.RawMessage, limit int, each func(json.RawMessage) json.RawMessage) (json.RawMessage, error) {
 	if text := string(schema); each == nil && !strings.Contains(text, "ref") && !strings.Contains(text, `\u`) {
 		return schema, nil
@@ -48,7 +49,7 @@ func Rewrite(schema json.RawMessage, limit int, each func(json.RawMessage) json.
 		in = inliner{root: schema, limit: maxAnchored, each: each, anchorsAll: true}
 		out, err = in.document()
 	}
-	if err == nil && !in.found && each == nil {
+	if err == nil && !in.found && !in.changed {
 		return schema, nil
 	}
 	return out, err
@@ -101,6 +102,7 @@ type inliner struct {
 	taken      map[string]bool            // the names in $defs
 	reaches    map[string]bool            // by pointer: the target contains itself
 	found      bool                       // there is a reference
+	changed    bool                       // each has changed a schema
 	open       []string                   // the pointers of the targets that are being written
 	anchored   []string                   // the pointers of the targets in $defs
 	names      map[string]string          // of anchored, in $defs
@@ -142,7 +144,10 @@ func (in *inliner) schema(dst []byte, raw json.RawMessage, depth int) ([]byte, e
 		}
 	}
 	if dst = append(dst, '}'); in.each != nil {
-		return append(dst[:start], in.each(slices.Clone(dst[start:]))...), nil
+		before := slices.Clone(dst[start:])
+		after := in.each(before)
+		in.changed = in.changed || !bytes.Equal(before, after)
+		return append(dst[:start], after...), nil
 	}
 	return dst, nil
 }
