@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -236,6 +237,11 @@ func (l *relayLink) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.
 		return notRun(ctx, "", jsonrpc.ErrClosed)
 	}
 	defer l.removeCall()
+	if result, err := era.RefuseArguments(req); err != nil {
+		return err
+	} else if result != nil {
+		return reply.Write(result)
+	}
 	l.toServer.flush(ctx)
 	s, err := l.connected(ctx)
 	if err != nil {

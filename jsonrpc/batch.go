@@ -12,9 +12,9 @@ import (
 // maxBatch is the maximum number of messages in a batch.
 const maxBatch = 64
 
-// isBatch reports whether a text is an array. It checks the first byte that is not white
-// space.
-func isBatch(data []byte) bool { return jsonscan.KindOf(data) == jsonscan.Array }
+// isBatch reports whether a text is an array. It checks the first byte after a byte order mark that is
+// not white space.
+func isBatch(data []byte) bool { return jsonscan.KindOf(jsonscan.TrimBOM(data)) == jsonscan.Array }
 
 // SplitBatch returns the elements of a batch, which are slices of data and not decoded. It
 // returns nil, nil if data does not begin with an array, and so is no batch. The error is a
@@ -24,7 +24,7 @@ func SplitBatch(data []byte) ([]json.RawMessage, error) {
 	if !isBatch(data) {
 		return nil, nil
 	}
-	items, err := elements(data)
+	items, err := elements(jsonscan.TrimBOM(data))
 	switch {
 	case err != nil:
 		return nil, &DecodeError{Err: &Error{Code: ParseError, Message: err.Error()}}

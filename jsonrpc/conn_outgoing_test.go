@@ -157,9 +157,7 @@ func TestConnCallMalformedResponse(t *testing.T) {
 	for _, answer := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"both"}}`,
 		`{"jsonrpc":"1.0","id":1,"result":{}}`,
-		`{"jsonrpc":"2.0","id":1,"error":"no object"}`,
-		`{"jsonrpc":"2.0","id":1,"result":{"text":"` + "\xff" + `"}}`,
-		`{"jsonrpc":"2.0","result":{"text":"` + "\xff" + `"},"id":1}`,
+		`{"jsonrpc":"2.0","id":1,"error":["no object"]}`,
 		`{"jsonrpc":"2.0","result":{"text":"` + "\x01" + `"},"id": 1.0 }`,
 		`{"jsonrpc":"2.0","result":{"text":"\x"},"id":"1"}`,
 		`{"jsonrpc":"2.0","error":{"code":1,"message":"` + "\n" + `"},"id":1}`,

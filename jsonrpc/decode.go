@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
@@ -15,8 +16,14 @@ import (
 //
 // The text is scanned once. Keys match in exact case. Decode refuses duplicate members, names
 // with NUL and objects of more than 65,536 members in the message itself, in its error, and
-// on the first two levels of its params or result. It ignores unknown members of the message,
-// and treats params that are null as absent.
+// on the first two levels of its params or result. There are two exceptions: see
+// [Request.ArgumentsError], and the members content, contents and structuredContent of a result,
+// whose objects may have duplicates. It ignores unknown members of the message and a byte order
+// mark before it.
+//
+// A method, params, result or error that is null is absent, unless the message would then have none of
+// them. An error keeps its message: a code that is no integer, even as text, is [InternalError].
+// In a response, bytes that are not UTF-8 are replaced by U+FFFD, in a copy of data.
 //
 // The error is a *[DecodeError]: [ParseError] if the text is not JSON, [InvalidRequest] if
 // the JSON is not a message. It has the id of the message also if the text is not JSON, as far
@@ -26,11 +33,16 @@ import (
 // in JSON-RPC 1.0.
 func Decode(data []byte) (Message, error) {
 	var d decoder // too large to copy from a constructor
-	d.data, d.scan = data, jsonscan.New(data)
-	if err := d.decode(); err != nil {
-		return nil, err
+	d.data = jsonscan.TrimBOM(data)
+	d.scan = jsonscan.New(d.data)
+	err := d.decode()
+	if err == nil {
+		return d.message(), nil
 	}
-	return d.message(), nil
+	if bad, ok := err.(*DecodeError); ok && bad.Response && bad.Err.Code == ParseError && !utf8.Valid(d.data) {
+		return Decode(bytes.ToValidUTF8(d.data, []byte("\uFFFD")))
+	}
+	return nil, err
 }
 
 // BusyError returns the error of a message that is refused because of its size, so that its peer
@@ -44,9 +56,9 @@ func BusyError(begin, end []byte, reason error) *DecodeError {
 // refuseUnread returns the error of a message that is not decoded. See [BusyError].
 func refuseUnread(begin, end []byte, reason *Error) *DecodeError {
 	var d decoder
-	d.data = begin
+	d.data = jsonscan.TrimBOM(begin)
 	d.findMembers(end)
-	e := &DecodeError{Response: d.method == nil && d.answers, Err: reason}
+	e := &DecodeError{Response: d.isResponse(), Err: reason}
 	if d.id != nil && !d.idTwice && idProblem(d.id) == "" {
 		e.ID = ID{string(d.id)}
 	}
@@ -119,7 +131,9 @@ func (d *decoder) foundMember(key, text []byte) {
 		d.idTwice = d.idTwice || d.hasID
 		d.hasID = true
 	case `"method"`:
-		d.method = text
+		if jsonscan.KindOf(text) != jsonscan.Null {
+			d.method = text
+		}
 	case `"result"`, `"error"`:
 		d.answers = true
 	}
@@ -176,6 +190,7 @@ func (d *decoder) decode() error {
 		d.findMembers(d.data)
 		return d.refuse(ParseError, err.Error())
 	}
+	d.dropNulls()
 	if d.issue == "" {
 		d.check()
 	}
@@ -184,6 +199,25 @@ func (d *decoder) decode() error {
 	}
 	return nil
 }
+
+// dropNulls removes members of the message that are null and so absent.
+func (d *decoder) dropNulls() {
+	if jsonscan.KindOf(d.method) == jsonscan.Null {
+		d.method = nil
+	}
+	if jsonscan.KindOf(d.params) == jsonscan.Null {
+		d.params = nil
+	}
+	if jsonscan.KindOf(d.error) == jsonscan.Null && (d.result != nil || d.method != nil) {
+		d.error = nil
+	}
+	if jsonscan.KindOf(d.result) == jsonscan.Null && (d.error != nil || d.method != nil) {
+		d.result = nil
+	}
+}
+
+// isResponse reports whether a message that cannot be decoded has a result or an error and no method.
+func (d *decoder) isResponse() bool { return d.answers && jsonscan.KindOf(d.method) != jsonscan.String }
 
 // message returns the decoded message.
 func (d *decoder) message() Message {
@@ -250,10 +284,10 @@ func (d *decoder) value(key []byte) (err error) {
 	case jsonscan.KeyIs(key, "method"):
 		d.method, err = d.scan.Value()
 	case jsonscan.KeyIs(key, "params"):
-		d.params, err = d.indexed(&d.members, "params")
+		d.params, err = d.indexed(&d.members, partParams)
 	case jsonscan.KeyIs(key, "result"):
 		d.answers = true
-		d.result, err = d.indexed(&d.members, "result")
+		d.result, err = d.indexed(&d.members, partResult)
 	case jsonscan.KeyIs(key, "error"):
 		d.answers = true
 		d.error, err = d.readError()
@@ -263,10 +297,14 @@ func (d *decoder) value(key []byte) (err error) {
 	return err
 }
 
-// readError scans the value of the member error.
+// readError scans the value of the member error: an object, or text that is only a message.
 func (d *decoder) readError() ([]byte, error) {
 	if d.scan.Kind() != jsonscan.Object {
-		return d.scan.Value() // checkResponse refuses it
+		value, err := d.scan.Value()
+		if err == nil && jsonscan.KindOf(value) == jsonscan.String {
+			d.err = &Error{Code: InternalError, Message: jsonscan.Unquote(value)}
+		}
+		return value, err // checkResponse refuses other values
 	}
 	if err := d.scan.EnterObject(); err != nil {
 		return nil, err
@@ -290,6 +328,7 @@ func (d *decoder) readError() ([]byte, error) {
 			return nil, err
 		}
 		switch {
+		case jsonscan.KindOf(value) == jsonscan.Null: // absent
 		case jsonscan.KeyIs(key, "code"):
 			code = value
 		case jsonscan.KeyIs(key, "message"):
@@ -298,16 +337,33 @@ func (d *decoder) readError() ([]byte, error) {
 			data = value
 		}
 	}
-	if jsonscan.KindOf(message) != jsonscan.String {
-		d.addIssue("error.message must be a string, not %s", orMissing(message))
-		message = []byte(`""`)
-	}
-	number, err := strconv.Atoi(string(code))
-	if err != nil {
-		d.addIssue("error.code must be an integer, not %s", orMissing(code))
-	}
-	d.err = &Error{Code: Code(number), Message: jsonscan.Unquote(message), Data: data}
+	d.err = &Error{Code: errorCode(code), Message: errorMessage(message), Data: data}
 	return d.data[start:d.scan.Offset()], nil
+}
+
+// errorCode returns the code in a raw value: an integer, such as -32000, -32000.0 or "-32000". It returns
+// [InternalError] for any other value.
+func errorCode(raw []byte) Code {
+	text := raw
+	if jsonscan.KindOf(raw) == jsonscan.String {
+		text = jsonscan.AppendUnquoted(nil, raw)
+	}
+	if n, err := strconv.Atoi(string(text)); err == nil {
+		return Code(n)
+	}
+	if jsonscan.KindOf(text) == jsonscan.Number && jsonscan.Valid(text) == nil && isWhole(text) {
+		n, _ := strconv.ParseFloat(string(text), 64) // isWhole has checked it
+		return Code(n)
+	}
+	return InternalError
+}
+
+// errorMessage returns the message in a raw value. A value that is no string is its own JSON.
+func errorMessage(raw []byte) string {
+	if jsonscan.KindOf(raw) == jsonscan.String {
+		return jsonscan.Unquote(raw)
+	}
+	return string(raw)
 }
 
 // check adds an issue if the members do not form a valid message.
@@ -339,8 +395,6 @@ func (d *decoder) checkRequest() {
 	}
 	switch kind := jsonscan.KindOf(d.params); {
 	case d.params == nil, kind == jsonscan.Object, kind == jsonscan.Array:
-	case kind == jsonscan.Null:
-		d.params = nil
 	default:
 		d.addIssue("params must be an object or an array, not %v", kind)
 	}
@@ -383,7 +437,7 @@ func (d *decoder) texts() (ID, string) {
 
 func (d *decoder) refuse(code Code, message string) error {
 	e := &DecodeError{
-		Response: d.method == nil && d.answers,
+		Response: d.isResponse(),
 		Err:      &Error{Code: code, Message: message},
 	}
 	if d.id != nil && !d.idTwice && idProblem(d.id) == "" {
@@ -442,6 +496,7 @@ func (p *parser) object(x *index, level int, part string, parent []byte) ([]byte
 	if level == 0 {
 		p.base = start
 	}
+	arguments := parent != nil && isArguments(part, parent)
 	keys := &p.keys[level]
 	keys.Reset()
 	for first := true; ; first = false {
@@ -454,13 +509,22 @@ func (p *parser) object(x *index, level int, part string, parent []byte) ([]byte
 			return p.data[start:end:end], nil
 		}
 		if err := keys.Add(key, p.scan.KeyOffset()); err != nil {
-			p.addMemberIssue(err, part, parent)
+			if _, duplicate := err.(*jsonscan.DuplicateError); duplicate && arguments {
+				x.n |= ambiguousArguments
+			} else {
+				p.addMemberIssue(err, part, parent)
+			}
 		}
 		i := x.add(p.scan.KeyOffset() - p.base)
 		var value []byte
-		if level+1 < indexedLevels && p.scan.Kind() == jsonscan.Object {
-			value, err = p.object(x, level+1, part, key)
-		} else {
+		switch kind := p.scan.Kind(); {
+		case kind != jsonscan.Object && kind != jsonscan.Array:
+			value, err = p.scan.Value()
+		case arguments, level == 0 && kind == jsonscan.Array && isArguments(part, key):
+			value, err = p.uniqueValue(x)
+		case level == 0 && kind == jsonscan.Object && !isPayload(part, key):
+			value, err = p.object(x, 1, part, key)
+		default:
 			value, err = p.scan.Value()
 		}
 		if err != nil {
@@ -469,6 +533,35 @@ func (p *parser) object(x *index, level int, part string, parent []byte) ([]byte
 		x.setValue(i, p.scan.Offset()-p.base, len(value))
 	}
 }
+
+// uniqueValue scans a value in the arguments of a call.
+func (p *parser) uniqueValue(x *index) ([]byte, error) {
+	start := p.scan
+	value, err := p.scan.UniqueValue()
+	switch err.(type) {
+	case *jsonscan.DuplicateError, *jsonscan.SizeError:
+		x.n |= ambiguousArguments
+		p.scan = start
+		return p.scan.Value()
+	}
+	return value, err
+}
+
+// isArguments reports whether a member of params has the arguments of a call, which policies and approvers read.
+func isArguments(part string, key []byte) bool {
+	return part == partParams && jsonscan.KeyIs(key, "arguments")
+}
+
+// isPayload reports whether a member of a result is data for a model or a program, which decides nothing.
+func isPayload(part string, key []byte) bool {
+	return part == partResult && (jsonscan.KeyIs(key, "structuredContent") || jsonscan.KeyIs(key, "content") || jsonscan.KeyIs(key, "contents"))
+}
+
+// Parts of a message.
+const (
+	partParams = "params"
+	partResult = "result"
+)
 
 func (p *parser) addMemberIssue(err error, part string, parent []byte) {
 	if parent == nil {

@@ -66,7 +66,7 @@ func TestDecode(t *testing.T) {
 		{`{"jsonrpc":"2.0","error": {"message":"m","code":1} }`, &jsonrpc.Response{Error: &jsonrpc.Error{Code: 1, Message: "m"}}},
 		{
 			`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":null}}`,
-			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 1, Data: json.RawMessage(`null`)}},
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 1}},
 		},
 	} {
 		got, err := jsonrpc.Decode([]byte(test.text))
@@ -80,13 +80,130 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// Peers send what is absent as null, codes as text, a byte order mark, bytes of another encoding, and members of a
+// result twice.
+func TestDecodeUnusualForms(t *testing.T) {
+	request := &jsonrpc.Request{ID: jsonrpc.IntID(1), Method: "ping"}
+	response := func(result string) *jsonrpc.Response {
+		return &jsonrpc.Response{ID: jsonrpc.IntID(1), Result: json.RawMessage(result)}
+	}
+	failure := func(code jsonrpc.Code, message string) *jsonrpc.Response {
+		return &jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: code, Message: message}}
+	}
+	for members, want := range map[string]jsonrpc.Message{
+		`"method":"ping","params":null`:                                   request,
+		`"method":"ping","params":null,"result":null,"error":null`:        request,
+		`"error":null,"result":null,"method":"ping"`:                      request,
+		`"result":{"a":1},"error":null`:                                   response(`{"a":1}`),
+		`"error":null,"result":{"a":1}`:                                   response(`{"a":1}`),
+		`"method":null,"params":null,"result":{"a":1},"error":null`:       response(`{"a":1}`),
+		`"method":null,"result":{"a":1}`:                                  response(`{"a":1}`),
+		`"result":null,"error":null`:                                      response(`null`),
+		`"method":null,"result":null`:                                     response(`null`),
+		`"result":null,"error":{"code":-32000,"message":"m"}`:             failure(-32000, "m"),
+		`"method":null,"error":{"code":-32000,"message":"m","data":null}`: failure(-32000, "m"),
+		`"error":{"code":"-32000","message":"m"}`:                         failure(-32000, "m"),
+		`"error":{"code":-32000.0,"message":"m"}`:                         failure(-32000, "m"),
+		`"error":{"code":"-3.2e4","message":"m"}`:                         failure(-32000, "m"),
+		`"error":{"code":"ENOENT","message":"m"}`:                         failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":-32000.5,"message":"m"}`:                         failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":1e999,"message":"m"}`:                            failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":"","message":"m"}`:                               failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":"NaN","message":"m"}`:                            failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":null,"message":"m"}`:                             failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":true,"message":"m"}`:                             failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":[1],"message":"m"}`:                              failure(jsonrpc.InternalError, "m"),
+		`"error":{"message":"m"}`:                                         failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":7}`:                                              failure(7, ""),
+		`"error":{"code":7,"message":null}`:                               failure(7, ""),
+		`"error":{"code":7,"message":{"text":"m"}}`:                       failure(7, `{"text":"m"}`),
+		`"error":{}`:               failure(jsonrpc.InternalError, ""),
+		`"error":"no\u0074 found"`: failure(jsonrpc.InternalError, "not found"),
+		`"result":{"structuredContent":{"a":1,"a":2}}`:                   response(`{"structuredContent":{"a":1,"a":2}}`),
+		`"result":{"content":{"type":"text","type":"image","\u0000":1}}`: response(`{"content":{"type":"text","type":"image","\u0000":1}}`),
+		`"result":{"contents":{"a":1,"a":2}}`:                            response(`{"contents":{"a":1,"a":2}}`),
+		`"result":{"a":"` + "\xff\xfe é" + `"}`:                          response(`{"a":"` + "\uFFFD é" + `"}`),
+		`"error":{"code":7,"message":"caf` + "\xe9" + `"}`:               failure(7, "caf\uFFFD"),
+	} {
+		for form, text := range map[string]string{
+			"":                   `{"jsonrpc":"2.0","id":1,` + members + `}`,
+			"the id last":        `{"jsonrpc":"2.0",` + members + `,"id":1}`,
+			"byte order mark":    "\uFEFF" + ` {"jsonrpc":"2.0","id":1,` + members + `}`,
+			"white space around": "\r\n" + `{"jsonrpc":"2.0","id":1,` + members + `}` + "\t\n",
+		} {
+			got, err := jsonrpc.Decode([]byte(text))
+			if err != nil {
+				t.Errorf("%s: %s: %v", form, text, err)
+			} else if diff := cmp.Diff(want, got, compareMessages); diff != "" {
+				t.Errorf("%s: %s:\n%s", form, text, diff)
+			}
+		}
+	}
+}
+
+// What two readers could read differently stays refused, where it decides something.
+func TestDecodeStaysStrict(t *testing.T) {
+	for _, members := range []string{
+		`"result":{"a":1,"a":2}`, `"result":{"_meta":{"a":1,"a":2}}`, `"result":{"isError":true,"isError":false}`,
+		`"result":{"inputRequests":{"a":{},"a":{}}}`, `"result":{"content":[],"content":[]}`, `"result":{"structuredContent":1,"structuredContent":2}`,
+		`"error":{"code":1,"code":2,"message":""}`, `"result":{},"result":null`, `"method":null,"method":"m"`, `"error":null,"error":null,"result":{}`,
+		`"method":"m","result":{}`, `"method":"m","error":{}`, `"method":"m","params":{"_meta":{"a":1,"a":2}}`, `"method":"m","params":{"content":{"a":1,"a":2}}`,
+		`"method":"m","params":{"structuredContent":{"a":1,"a":2}}`, `"method":"m","params":{"arguments":{},"arguments":{}}`,
+		`"method":"m","params":{"name":"` + "\xff" + `"}`, `"method":"m","params":{"arguments":{"a":"` + "\xff" + `"}}`, `"method":"` + "\xff" + `"`,
+		`"result":{"` + "\xfe" + `":1,"` + "\xff" + `":2}`,
+	} {
+		if m, err := jsonrpc.Decode([]byte(`{"jsonrpc":"2.0","id":1,` + members + `}`)); err == nil {
+			t.Errorf("%s: decoded as %v", members, m)
+		}
+	}
+}
+
+func orNil(want string) string {
+	if want == "" {
+		return "<nil>"
+	}
+	return want
+}
+
+// nested returns a value inside of arrays.
+func nested(depth int, value string) string {
+	return strings.Repeat("[", depth) + value + strings.Repeat("]", depth)
+}
+
+// Duplicates in arguments are found at any depth.
+func TestArgumentsError(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"a":1,"b":{"a":1},"c":[{"a":1},{"a":1}]}`: "",
+		`null`:                        "",
+		`"text"`:                      "",
+		`{"a":1,"\u0061":2}`:          `arguments: duplicate member "a"`,
+		`{"a":{"b":[{"c":1,"c":1}]}}`: `arguments: duplicate member "c"`,
+		`[[{"c":1,"c":1}]]`:           `arguments: duplicate member "c"`,
+		`{"a":[{"b":` + nested(20, `{"x":0,"x":0}`) + `}]}`: `arguments: duplicate member "x"`,
+		`{"a\u0000":1}`:       `arguments: a name must not contain NUL: member "a\x00"`,
+		`{"b":{"a\u0000":1}}`: `arguments: a name must not contain NUL: member "a\x00"`,
+	} {
+		params := `{"name":"t","arguments":` + arguments + `,"last":{"x":1}}`
+		req := decodeRequest(t, params)
+		if got := fmt.Sprint(req.ArgumentsError()); got != orNil(want) {
+			t.Errorf("%s: %s, want %s", arguments, got, want)
+		}
+		if got := req.Member("last", "x"); string(got) != "1" {
+			t.Errorf("%s: the member after it is %s", arguments, got)
+		}
+		if _, err := jsonrpc.NewRequest(jsonrpc.IntID(1), "m", json.RawMessage(params)); (err == nil) != (want == "") {
+			t.Errorf("NewRequest: %s: %v", arguments, err)
+		}
+	}
+}
+
 // wantRefusal checks that Decode refuses a text, and returns the error.
 func wantRefusal(t *testing.T, text string, code jsonrpc.Code, message string) *jsonrpc.DecodeError {
 	t.Helper()
 	m, err := jsonrpc.Decode([]byte(text))
 	var got *jsonrpc.DecodeError
 	if !errors.As(err, &got) || m != nil {
-		t.Errorf("%.200s: got %v, %v, want a DecodeError", text, m, err)
+		t.Errorf("%.200s: got %.200v, %v, want a DecodeError", text, m, err)
 		return new(jsonrpc.DecodeError)
 	}
 	if got.Err.Code != code || got.Err.Message != message {
@@ -113,22 +230,18 @@ func TestDecodeInvalidRequest(t *testing.T) {
 		{text: `{"jsonrpc":"2.0","METHOD":"m"}`, want: "a message must have a method, a result or an error"},
 
 		{text: `{"jsonrpc":"2.0","method":7,"id":"x"}`, want: "method must be a string, not a number", id: stringID("x")},
-		{text: `{"jsonrpc":"2.0","method":null}`, want: "method must be a string, not null"},
+		{text: `{"jsonrpc":"2.0","method":null}`, want: "a message must have a method, a result or an error"},
+		{text: `{"jsonrpc":"2.0","id":5,"method":7,"result":{}}`, want: "method must be a string, not a number", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":null}`, want: "error must be an object, not null", id: jsonrpc.IntID(5), response: true},
 		{text: `{"jsonrpc":"2.0","id":5,"method":"m","params":"p"}`, want: "params must be an object or an array, not a string", id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","id":5,"method":"m","result":{}}`, want: "a message must not have both a method and a result or an error", id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","id":5,"method":"m","error":{"code":1,"message":""}}`, want: "a message must not have both a method and a result or an error", id: jsonrpc.IntID(5)},
 
 		{text: `{"jsonrpc":"2.0","id":5,"result":1,"error":{"code":1,"message":""}}`, want: "a response must not have both a result and an error", id: jsonrpc.IntID(5), response: true},
-		{text: `{"jsonrpc":"2.0","id":5,"result":1,"error":null}`, want: "a response must not have both a result and an error", id: jsonrpc.IntID(5), response: true},
 		{text: `{"jsonrpc":"2.0","result":{}}`, want: "a response with a result must have an id", response: true},
 		{text: `{"jsonrpc":"2.0","id":null,"result":{}}`, want: "id must be a string or an integer, not null", response: true},
 		{text: `{"jsonrpc":"2.0","id":1.5,"error":{"code":1,"message":""}}`, want: "id must be a string or an integer, not 1.5", response: true},
-		{text: `{"jsonrpc":"2.0","id":5,"error":"no"}`, want: "error must be an object, not a string", id: jsonrpc.IntID(5), response: true},
-		{text: `{"jsonrpc":"2.0","id":5,"error":{}}`, want: "error.message must be a string, not missing", id: jsonrpc.IntID(5), response: true},
-		{text: `{"jsonrpc":"2.0","id":5,"error":{"message":"m"}}`, want: "error.code must be an integer, not missing", id: jsonrpc.IntID(5), response: true},
-		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":"1","message":"m"}}`, want: "error.code must be an integer, not a string", id: jsonrpc.IntID(5), response: true},
-		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":1.5,"message":"m"}}`, want: `error.code must be an integer, not the number "1.5"`, id: jsonrpc.IntID(5), response: true},
-		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":1,"Message":"m"}}`, want: "error.message must be a string, not missing", id: jsonrpc.IntID(5), response: true},
+		{text: `{"jsonrpc":"2.0","id":5,"error":["no"]}`, want: "error must be an object, not an array", id: jsonrpc.IntID(5), response: true},
 
 		{text: `{"jsonrpc":"2.0","id":5,"id":5,"method":"m"}`, want: `duplicate member "id" in the message`},
 		{text: `{"jsonrpc":"2.0","id":5,"method":"m","i\u0064":6}`, want: `duplicate member "id" in the message`},
@@ -137,7 +250,6 @@ func TestDecodeInvalidRequest(t *testing.T) {
 		{text: `{"jsonrpc":"2.0","method":"m","x":1,"x":1}`, want: `duplicate member "x" in the message`},
 		{text: `{"jsonrpc":"2.0","method":"m","params":{"name":1,"name":2},"id":5}`, want: `duplicate member "name" in params`, id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","method":"m","params":{"n\u0061me":1,"name":2}}`, want: `duplicate member "name" in params`},
-		{text: `{"jsonrpc":"2.0","method":"m","params":{"arguments":{"a":1,"a":2}},"id":5}`, want: `duplicate member "a" in member "arguments" of params`, id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","id":5,"result":{"a":1,"a":2}}`, want: `duplicate member "a" in result`, id: jsonrpc.IntID(5), response: true},
 		{text: `{"jsonrpc":"2.0","id":5,"result":{"_meta":{"a":1,"a":2}}}`, want: `duplicate member "a" in member "_meta" of result`, id: jsonrpc.IntID(5), response: true},
 		{text: `{"jsonrpc":"2.0","id":5,"error":{"code":1,"code":2,"message":""}}`, want: `duplicate member "code" in error`, id: jsonrpc.IntID(5), response: true},
@@ -158,11 +270,11 @@ func TestDecodeInvalidJSON(t *testing.T) {
 		response   bool
 	}{
 		{text: ``, want: "invalid JSON at byte 0: expected a value, found the end of the text"},
-		{text: "\uFEFF{}", want: "invalid JSON at byte 0: expected a value, found a byte order mark"},
+		{text: "\uFEFF", want: "invalid JSON at byte 0: expected a value, found the end of the text"},
+		{text: "\uFEFF\uFEFF{}", want: "invalid JSON at byte 0: expected a value, found a byte order mark"},
 		{text: `{"jsonrpc":"2.0","method":"m"} {}`, want: "invalid JSON at byte 31: expected the end of the text, found '{'"},
 		{text: `{"jsonrpc":"2.0","method":"m"}` + "\x00", want: "invalid JSON at byte 30: expected the end of the text, found the byte 0x00"},
 		{text: `[1`, want: "invalid JSON at byte 2: expected ',' or ']' after an element, found the end of the text"},
-		{text: `{"jsonrpc":"2.0","id":5,"result":{"a":"` + "\xff" + `"}}`, want: "invalid JSON at byte 39: a string must be valid UTF-8, found the byte 0xFF", id: jsonrpc.IntID(5), response: true},
 		{text: `{"jsonrpc":"2.0","method":"m","params":{"a":"` + "\xff" + `","id":6},"id":5}`, want: "invalid JSON at byte 45: a string must be valid UTF-8, found the byte 0xFF", id: jsonrpc.IntID(5)},
 		{text: `{"jsonrpc":"2.0","result":{"a":"\",` + "\x02" + `\"id\":6"},"id":"x"}`, want: "invalid JSON at byte 35: a control character in a string must be escaped, found the byte 0x02", id: stringID("x"), response: true},
 		{text: `{"jsonrpc":"2.0","id":5,"result":}, "id":6}`, want: "invalid JSON at byte 33: expected a value, found '}'", id: jsonrpc.IntID(5), response: true},
@@ -185,7 +297,7 @@ func TestErrorsAreShort(t *testing.T) {
 	for _, text := range []string{
 		`{"jsonrpc":"2.0","method":"m","params":{"` + long + `":{"` + long + `":1,"` + long + `":2}}}`,
 		`{"jsonrpc":"` + long + `","method":"m"}`,
-		`{"jsonrpc":"2.0","error":{"message":"","code":` + strings.Repeat("1", 100_000) + `}}`,
+		`{"jsonrpc":"2.0","error":{"` + long + `":"","` + long + `":1}}`,
 	} {
 		if _, err := jsonrpc.Decode([]byte(text)); err == nil || len(err.Error()) > 700 {
 			t.Errorf("%.60s…: an error of %d bytes", text, len(fmt.Sprint(err)))
@@ -266,12 +378,21 @@ func TestSuiteInParams(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"result":%s}`,
 		} {
 			text := fmt.Sprintf(frame, data)
-			_, err := jsonrpc.Decode([]byte(text))
+			msg, err := jsonrpc.Decode([]byte(text))
 			var got *jsonrpc.DecodeError
 			errors.As(err, &got)
 			switch {
 			case name[0] == 'n' && (got == nil || got.Err.Code != jsonrpc.ParseError):
 				t.Errorf("%s: %v, want a parse error", name, err)
+			case name[0] == 'n' || name[0] == 'i':
+			case strings.Contains(frame, "arguments"):
+				if err == nil && (msg.(*jsonrpc.Request).ArgumentsError() != nil) != ambiguous[name] {
+					t.Errorf("%s: ArgumentsError: %v", name, msg.(*jsonrpc.Request).ArgumentsError())
+				}
+			case strings.Contains(frame, "structuredContent"):
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
 			case name[0] == 'y' && ambiguous[name] && (got == nil || got.Err.Code != jsonrpc.InvalidRequest):
 				t.Errorf("%s: %v, want an invalid request", name, err)
 			case name[0] == 'y' && !ambiguous[name] && err != nil:

@@ -16,9 +16,13 @@ const indexedLevels = 2
 type index struct {
 	text []byte // the object
 	more []span
-	n    uint32
+	n    uint32   // the number of members, and ambiguousArguments
 	few  [11]span // fills the size class in which a Request is allocated
 }
+
+// ambiguousArguments is the bit of index.n that says that the member arguments has an object with a
+// duplicate member. A message of less than 4 GiB has fewer members than that.
+const ambiguousArguments = 1 << 31
 
 // A span is a member: the offsets of its raw key and value in the text.
 type span struct{ key, value, end uint32 }
@@ -27,7 +31,7 @@ func (x *index) reset() { x.text, x.n, x.more = nil, 0, x.more[:0] }
 
 // add records a key and returns the index of the member.
 func (x *index) add(key int) int {
-	i := int(x.n)
+	i := x.len()
 	x.n++
 	if s := (span{key: uint32(key)}); i < len(x.few) {
 		x.few[i] = s
@@ -36,6 +40,9 @@ func (x *index) add(key int) int {
 	}
 	return i
 }
+
+// len returns the number of members.
+func (x *index) len() int { return int(x.n &^ ambiguousArguments) }
 
 func (x *index) setValue(i, end, size int) {
 	s := x.at(i)
@@ -58,9 +65,18 @@ func (x *index) key(s *span) []byte {
 	return x.text[s.key:end:end]
 }
 
-// find returns the value in text at a path of one or two names. It scans a text that is not
-// the object of the index, such as replaced params.
+// find returns the value in text at a path of one or two names, nil for null. It scans a text that is
+// not the object of the index, such as replaced params.
 func (x *index) find(text []byte, path []string) json.RawMessage {
+	value := x.lookup(text, path)
+	if jsonscan.KindOf(value) == jsonscan.Null {
+		return nil
+	}
+	return value
+}
+
+// lookup is find, and returns null as it is.
+func (x *index) lookup(text []byte, path []string) json.RawMessage {
 	if len(path) < 1 || len(path) > indexedLevels {
 		return nil
 	}
@@ -71,7 +87,7 @@ func (x *index) find(text []byte, path []string) json.RawMessage {
 		return text
 	}
 	var found *span
-	from, to := 0, int(x.n)
+	from, to := 0, x.len()
 	for _, name := range path {
 		i := x.sibling(from, to, name)
 		if i < 0 {
@@ -87,12 +103,12 @@ func (x *index) find(text []byte, path []string) json.RawMessage {
 func (x *index) keys(text []byte, path []string, yield func([]byte) bool) {
 	if !x.covers(text) || len(path) >= indexedLevels {
 		if len(path) > 0 {
-			text = x.find(text, path)
+			text = x.lookup(text, path)
 		}
 		scanKeys(text, yield)
 		return
 	}
-	from, to := 0, int(x.n)
+	from, to := 0, x.len()
 	if len(path) == 1 {
 		i := x.sibling(from, to, path[0])
 		if i < 0 {
@@ -143,7 +159,7 @@ func (x *index) sibling(from, to int, name string) int {
 // after returns the index of the first member that is not in the value of member i.
 func (x *index) after(i int) int {
 	end := x.at(i).end
-	for i++; i < int(x.n) && x.at(i).key < end; i++ {
+	for i++; i < x.len() && x.at(i).key < end; i++ {
 	}
 	return i
 }

@@ -67,7 +67,7 @@ type lines struct {
 }
 
 // NewLines returns a stream of newline-delimited JSON over r and w: one message per line, as
-// in the stdio transport of MCP. CRLF is accepted, blank lines are skipped, and the last line
+// in the stdio transport of MCP. CRLF and a byte order mark are accepted, blank lines are skipped, and the last line
 // needs no newline. A line longer than maxLine bytes is skipped; 0 means 16 MiB.
 //
 // At most 64 MiB of lines longer than 64 KiB, or one line of maxLine, are held until their calls
@@ -115,8 +115,8 @@ func (l *lines) TakeCharge() *bufpool.Charge {
 	return charge
 }
 
-// readLine returns one line without its end and the white space around it. The last line
-// need not have an end.
+// readLine returns one line without its end, the white space around it and a byte order mark. The last
+// line need not have an end.
 func (l *lines) readLine() ([]byte, error) {
 	line := l.recycled
 	l.recycled = nil
@@ -138,7 +138,7 @@ func (l *lines) readLine() ([]byte, error) {
 			if len(bytes.TrimRight(line, "\r\n")) > l.maxLine {
 				return nil, l.tooLong(line, line)
 			}
-			return bytes.Trim(line, " \t\r\n"), nil
+			return bytes.Trim(jsonscan.TrimBOM(line), " \t\r\n"), nil
 		default:
 			return nil, err // the line is incomplete
 		}

@@ -41,8 +41,8 @@ func (*Request) isMessage()  {}
 func (*Response) isMessage() {}
 
 // NewRequest returns a request. It checks params like the params of a received request: nil, or an object or array
-// without duplicate members on its first two levels. The error is an *[Error] with [InvalidParams]. params must not be
-// changed afterwards.
+// without duplicate members on its first two levels, and at any depth in the member arguments. The error is an *[Error]
+// with [InvalidParams]. params must not be changed afterwards.
 func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) {
 	r := &Request{ID: id, Method: method}
 	if params == nil {
@@ -52,7 +52,7 @@ func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) 
 		return nil, invalidParams("params must be shorter than 4 GiB")
 	}
 	p := parser{data: params, scan: jsonscan.New(params)}
-	text, err := p.indexed(&r.members, "params")
+	text, err := p.indexed(&r.members, partParams)
 	if err == nil {
 		err = p.scan.End()
 	}
@@ -66,17 +66,34 @@ func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) 
 		return nil, invalidParams(p.issue)
 	}
 	r.Params = text
+	if err := r.ArgumentsError(); err != nil {
+		return nil, invalidParams(err.Error())
+	}
 	return r, nil
 }
 
 func invalidParams(message string) error { return &Error{Code: InvalidParams, Message: message} }
+
+// ArgumentsError returns an error if an object in the member arguments of the params has a duplicate member, a name with
+// NUL or more than 65,536 members, at any depth. [Decode] accepts these, so that a receiver can say so in its own
+// form. The receiver must refuse the request, because a policy and a tool may read different values.
+func (r *Request) ArgumentsError() error {
+	if r.members.n&ambiguousArguments == 0 || !r.members.covers(r.Params) {
+		return nil
+	}
+	scan := jsonscan.NewUnique(r.Member("arguments"))
+	if _, err := scan.Value(); err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	return nil
+}
 
 // IsNotification reports whether no response is expected.
 func (r *Request) IsNotification() bool { return r.ID.IsZero() }
 
 // Member returns the raw value of a member of the params, as in Member("name"), or of a member
 // of an object in the params, as in Member("_meta", "progressToken"). It returns nil if there
-// is no such member. It does not allocate.
+// is no such member, or if it is null. It does not allocate.
 func (r *Request) Member(path ...string) json.RawMessage {
 	return r.members.find(r.Params, path)
 }
@@ -87,7 +104,8 @@ func (r *Request) Keys(path ...string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { r.members.keys(r.Params, path, yield) }
 }
 
-// Member is [Request.Member] for the members of the result.
+// Member is [Request.Member] for the members of the result. It returns nil for members of content,
+// contents and structuredContent, which may have duplicates.
 func (r *Response) Member(path ...string) json.RawMessage {
 	return r.members.find(r.Result, path)
 }

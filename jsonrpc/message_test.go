@@ -152,7 +152,7 @@ func TestMember(t *testing.T) {
 		for path, want := range map[string]string{
 			"name": `"echo"`, "arguments": `{ "a":1 ,"b":{"c":2}, "name":"inner"}`, "arguments/a": `1`, "arguments/b": `{"c":2}`,
 			"arguments/name": `"inner"`, "_meta/progressToken": `"t"`, "list": `[{"x":1}]`, "escaped": `{"\u0061":3}`, "escaped/a": `3`,
-			"empty": `{}`, "n": `null`, "last": `9`,
+			"empty": `{}`, "n": "", "last": `9`,
 			"Name": "", "a": "", "b": "", "c": "", "x": "", "progressToken": "", "empty/x": "", "list/x": "", "name/x": "", "n/x": "",
 			"last/x": "", "arguments/c": "", "arguments/progressToken": "", "arguments/last": "", "missing": "", "missing/x": "",
 			"arguments/b/c": "",

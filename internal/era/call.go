@@ -54,6 +54,20 @@ func newCall(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, calle
 	return c
 }
 
+// RefuseArguments returns the answer to a request whose arguments have duplicate members, which a policy, an approver
+// and a tool may read differently: a result that the model sees, or an error if the method calls no tool. It returns
+// nil for other requests.
+func RefuseArguments(req *jsonrpc.Request) (mcp.Result, error) {
+	err := req.ArgumentsError()
+	switch {
+	case err == nil:
+		return nil, nil
+	case req.Method == mcp.MethodToolsCall:
+		return &mcp.CallToolResult{IsError: true, Content: mcp.ContentList{mcp.Text("The call was not executed: " + err.Error() + ". Send each member once.")}}, nil
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: err.Error()}
+}
+
 // Notify sends a notification of the call. It drops progress that does not increase, log
 // messages of an earlier run, and everything after the end of the call. It fails if the call
 // is cancelled.

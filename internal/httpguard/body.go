@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
 
 // ReadJSON reads the body of a request. The caller owns the result, and releases the charge when
@@ -19,7 +20,7 @@ import (
 // the body is application/json in UTF-8 without an encoding; 413 if it has more than limit bytes;
 // 408 if it is slower than [Deadline] allows; 503 if it has more than 64 KiB and the budget, which
 // may be nil, has no room; 400 if it is incomplete. ReadJSON does not check that the body is valid
-// JSON.
+// JSON. It removes a byte order mark.
 //
 // It sets read deadlines, if the server supports them, and removes them before it returns.
 func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, budget *bufpool.Budget) (body []byte, charge *bufpool.Charge, ok bool) {
@@ -35,7 +36,7 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, budget *bufpo
 	reading := bodyReader{r: r, limit: limit, budget: budget}
 	body, err := reading.read(w)
 	if err == nil {
-		return body, reading.charge, true
+		return jsonscan.TrimBOM(body), reading.charge, true
 	}
 	reading.charge.Release()
 	switch {

@@ -1,7 +1,9 @@
 package jsonscan
 
 import (
+	"bytes"
 	"fmt"
+	"sync"
 )
 
 const (
@@ -32,6 +34,28 @@ type names struct {
 	levels []*Keys // reused by the next object of the same depth
 }
 
+// spareNames holds names for reuse by UniqueValue.
+var spareNames = sync.Pool{New: func() any { return new(names) }}
+
+// maxSpareLevels is how deep the names that are kept for reuse may nest.
+const maxSpareLevels = 16
+
+// recycle makes the names available for reuse, without references to the text.
+func (n *names) recycle() {
+	if len(n.levels) > maxSpareLevels {
+		return
+	}
+	for _, keys := range n.levels {
+		if keys.more != nil {
+			*keys = Keys{}
+			continue
+		}
+		clear(keys.few[:min(keys.n, len(keys.few))])
+		keys.Reset()
+	}
+	spareNames.Put(n)
+}
+
 // open returns the keys of an object that begins at a depth.
 func (n *names) open(depth int) *Keys {
 	if n == nil {
@@ -51,6 +75,9 @@ func (n *names) at(depth int) *Keys {
 	}
 	return n.levels[depth]
 }
+
+// TrimBOM returns a text without a byte order mark at its beginning.
+func TrimBOM(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\uFEFF")) }
 
 // Valid returns nil if data is one JSON value with optional white space around it, and a
 // *[SyntaxError] otherwise.
@@ -84,6 +111,17 @@ func (s *Scanner) Value() ([]byte, error) {
 		end, err = scanScalar(s.data, start)
 	}
 	return s.take(start, end, err)
+}
+
+// UniqueValue is [Scanner.Value], and refuses duplicate names in every object of the value, as [NewUnique]
+// does. The error is also a *[DuplicateError] or a *[SizeError].
+func (s *Scanner) UniqueValue() ([]byte, error) {
+	before := s.names
+	s.names = spareNames.Get().(*names)
+	value, err := s.Value()
+	s.names.recycle()
+	s.names = before
+	return value, err
 }
 
 // String scans a string and returns its raw text, with quotes.
