@@ -134,6 +134,13 @@ func (t *callTable) cancel(id ID) *incomingCall {
 	return call
 }
 
+// unanswered returns the number of calls of the peer that run and may be answered.
+func (t *callTable) unanswered() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.incoming)
+}
+
 // others returns the running calls of the peer except one, which may be nil.
 func (t *callTable) others(than *incomingCall) []*incomingCall {
 	t.mu.Lock()

@@ -88,6 +88,9 @@ func (c *Conn) Run(ctx context.Context) error {
 		c.endInput(ErrClosed)
 		c.closeHandler()
 		c.wait(c.opts.Drain, c.ctx.Done())
+		if n := c.calls.unanswered(); n > 0 && !c.isClosing() && c.opts.Drain > 0 {
+			c.report(&UnansweredError{Calls: n, Drain: c.opts.Drain})
+		}
 	}
 	closed := c.isClosing()
 	c.shutdown(ErrClosed)

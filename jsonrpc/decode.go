@@ -17,8 +17,8 @@ import (
 // The text is scanned once. Keys match in exact case. Decode refuses duplicate members, names
 // with NUL and objects of more than 65,536 members in the message itself, in its error, and
 // on the first two levels of its params or result. There are two exceptions: see
-// [Request.ArgumentsError], and the members content, contents and structuredContent of a result,
-// whose objects may have duplicates. It ignores unknown members of the message and a byte order
+// [Request.ArgumentsError], and the member structuredContent of a result, which may have
+// duplicates. It ignores unknown members of the message and a byte order
 // mark before it.
 //
 // A method, params, result or error that is null is absent, unless the message would then have none of
@@ -328,7 +328,6 @@ func (d *decoder) readError() ([]byte, error) {
 			return nil, err
 		}
 		switch {
-		case jsonscan.KindOf(value) == jsonscan.Null: // absent
 		case jsonscan.KeyIs(key, "code"):
 			code = value
 		case jsonscan.KeyIs(key, "message"):
@@ -360,8 +359,11 @@ func errorCode(raw []byte) Code {
 
 // errorMessage returns the message in a raw value. A value that is no string is its own JSON.
 func errorMessage(raw []byte) string {
-	if jsonscan.KindOf(raw) == jsonscan.String {
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.String:
 		return jsonscan.Unquote(raw)
+	case jsonscan.Null:
+		return ""
 	}
 	return string(raw)
 }
@@ -465,6 +467,8 @@ type parser struct {
 	scan  jsonscan.Scanner
 	keys  [indexedLevels]jsonscan.Keys
 	issue string // the first one
+	// refuses says that duplicates of the first two levels are an issue in arguments, too.
+	refuses bool
 	base  int    // offset of the text that is being indexed
 }
 
@@ -509,7 +513,7 @@ func (p *parser) object(x *index, level int, part string, parent []byte) ([]byte
 			return p.data[start:end:end], nil
 		}
 		if err := keys.Add(key, p.scan.KeyOffset()); err != nil {
-			if _, duplicate := err.(*jsonscan.DuplicateError); duplicate && arguments {
+			if _, duplicate := err.(*jsonscan.DuplicateError); duplicate && arguments && !p.refuses {
 				x.n |= ambiguousArguments
 			} else {
 				p.addMemberIssue(err, part, parent)
@@ -552,9 +556,10 @@ func isArguments(part string, key []byte) bool {
 	return part == partParams && jsonscan.KeyIs(key, "arguments")
 }
 
-// isPayload reports whether a member of a result is data for a model or a program, which decides nothing.
+// isPayload reports whether a member of a result is data for a model or a program, which decides nothing. The elements of
+// the lists content and contents are not read here. A content that is an object may be the answer of a person, who decides.
 func isPayload(part string, key []byte) bool {
-	return part == partResult && (jsonscan.KeyIs(key, "structuredContent") || jsonscan.KeyIs(key, "content") || jsonscan.KeyIs(key, "contents"))
+	return part == partResult && jsonscan.KeyIs(key, "structuredContent")
 }
 
 // Parts of a message.

@@ -66,7 +66,7 @@ func TestDecode(t *testing.T) {
 		{`{"jsonrpc":"2.0","error": {"message":"m","code":1} }`, &jsonrpc.Response{Error: &jsonrpc.Error{Code: 1, Message: "m"}}},
 		{
 			`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":null}}`,
-			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 1}},
+			&jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: 1, Data: json.RawMessage(`null`)}},
 		},
 	} {
 		got, err := jsonrpc.Decode([]byte(test.text))
@@ -91,39 +91,37 @@ func TestDecodeUnusualForms(t *testing.T) {
 		return &jsonrpc.Response{ID: jsonrpc.IntID(1), Error: &jsonrpc.Error{Code: code, Message: message}}
 	}
 	for members, want := range map[string]jsonrpc.Message{
-		`"method":"ping","params":null`:                                   request,
-		`"method":"ping","params":null,"result":null,"error":null`:        request,
-		`"error":null,"result":null,"method":"ping"`:                      request,
-		`"result":{"a":1},"error":null`:                                   response(`{"a":1}`),
-		`"error":null,"result":{"a":1}`:                                   response(`{"a":1}`),
-		`"method":null,"params":null,"result":{"a":1},"error":null`:       response(`{"a":1}`),
-		`"method":null,"result":{"a":1}`:                                  response(`{"a":1}`),
-		`"result":null,"error":null`:                                      response(`null`),
-		`"method":null,"result":null`:                                     response(`null`),
-		`"result":null,"error":{"code":-32000,"message":"m"}`:             failure(-32000, "m"),
-		`"method":null,"error":{"code":-32000,"message":"m","data":null}`: failure(-32000, "m"),
-		`"error":{"code":"-32000","message":"m"}`:                         failure(-32000, "m"),
-		`"error":{"code":-32000.0,"message":"m"}`:                         failure(-32000, "m"),
-		`"error":{"code":"-3.2e4","message":"m"}`:                         failure(-32000, "m"),
-		`"error":{"code":"ENOENT","message":"m"}`:                         failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":-32000.5,"message":"m"}`:                         failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":1e999,"message":"m"}`:                            failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":"","message":"m"}`:                               failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":"NaN","message":"m"}`:                            failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":null,"message":"m"}`:                             failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":true,"message":"m"}`:                             failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":[1],"message":"m"}`:                              failure(jsonrpc.InternalError, "m"),
-		`"error":{"message":"m"}`:                                         failure(jsonrpc.InternalError, "m"),
-		`"error":{"code":7}`:                                              failure(7, ""),
-		`"error":{"code":7,"message":null}`:                               failure(7, ""),
-		`"error":{"code":7,"message":{"text":"m"}}`:                       failure(7, `{"text":"m"}`),
+		`"method":"ping","params":null`:                             request,
+		`"method":"ping","params":null,"result":null,"error":null`:  request,
+		`"error":null,"result":null,"method":"ping"`:                request,
+		`"result":{"a":1},"error":null`:                             response(`{"a":1}`),
+		`"error":null,"result":{"a":1}`:                             response(`{"a":1}`),
+		`"method":null,"params":null,"result":{"a":1},"error":null`: response(`{"a":1}`),
+		`"method":null,"result":{"a":1}`:                            response(`{"a":1}`),
+		`"result":null,"error":null`:                                response(`null`),
+		`"method":null,"result":null`:                               response(`null`),
+		`"result":null,"error":{"code":-32000,"message":"m"}`:       failure(-32000, "m"),
+		`"method":null,"error":{"code":-32000,"message":"m"}`:       failure(-32000, "m"),
+		`"error":{"code":"-32000","message":"m"}`:                   failure(-32000, "m"),
+		`"error":{"code":-32000.0,"message":"m"}`:                   failure(-32000, "m"),
+		`"error":{"code":"-3.2e4","message":"m"}`:                   failure(-32000, "m"),
+		`"error":{"code":"ENOENT","message":"m"}`:                   failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":-32000.5,"message":"m"}`:                   failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":1e999,"message":"m"}`:                      failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":"","message":"m"}`:                         failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":"NaN","message":"m"}`:                      failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":null,"message":"m"}`:                       failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":true,"message":"m"}`:                       failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":[1],"message":"m"}`:                        failure(jsonrpc.InternalError, "m"),
+		`"error":{"message":"m"}`:                                   failure(jsonrpc.InternalError, "m"),
+		`"error":{"code":7}`:                                        failure(7, ""),
+		`"error":{"code":7,"message":null}`:                         failure(7, ""),
+		`"error":{"code":7,"message":{"text":"m"}}`:                 failure(7, `{"text":"m"}`),
 		`"error":{}`:               failure(jsonrpc.InternalError, ""),
 		`"error":"no\u0074 found"`: failure(jsonrpc.InternalError, "not found"),
-		`"result":{"structuredContent":{"a":1,"a":2}}`:                   response(`{"structuredContent":{"a":1,"a":2}}`),
-		`"result":{"content":{"type":"text","type":"image","\u0000":1}}`: response(`{"content":{"type":"text","type":"image","\u0000":1}}`),
-		`"result":{"contents":{"a":1,"a":2}}`:                            response(`{"contents":{"a":1,"a":2}}`),
-		`"result":{"a":"` + "\xff\xfe é" + `"}`:                          response(`{"a":"` + "\uFFFD é" + `"}`),
-		`"error":{"code":7,"message":"caf` + "\xe9" + `"}`:               failure(7, "caf\uFFFD"),
+		`"result":{"structuredContent":{"a":1,"a":2}}`:     response(`{"structuredContent":{"a":1,"a":2}}`),
+		`"result":{"a":"` + "\xff\xfe é" + `"}`:            response(`{"a":"` + "\uFFFD é" + `"}`),
+		`"error":{"code":7,"message":"caf` + "\xe9" + `"}`: failure(7, "caf\uFFFD"),
 	} {
 		for form, text := range map[string]string{
 			"":                   `{"jsonrpc":"2.0","id":1,` + members + `}`,
@@ -145,7 +143,7 @@ func TestDecodeUnusualForms(t *testing.T) {
 func TestDecodeStaysStrict(t *testing.T) {
 	for _, members := range []string{
 		`"result":{"a":1,"a":2}`, `"result":{"_meta":{"a":1,"a":2}}`, `"result":{"isError":true,"isError":false}`,
-		`"result":{"inputRequests":{"a":{},"a":{}}}`, `"result":{"content":[],"content":[]}`, `"result":{"structuredContent":1,"structuredContent":2}`,
+		`"result":{"inputRequests":{"a":{},"a":{}}}`, `"result":{"action":"accept","content":{"decision":"no","decision":"yes"}}`, `"result":{"content":[],"content":[]}`, `"result":{"structuredContent":1,"structuredContent":2}`,
 		`"error":{"code":1,"code":2,"message":""}`, `"result":{},"result":null`, `"method":null,"method":"m"`, `"error":null,"error":null,"result":{}`,
 		`"method":"m","result":{}`, `"method":"m","error":{}`, `"method":"m","params":{"_meta":{"a":1,"a":2}}`, `"method":"m","params":{"content":{"a":1,"a":2}}`,
 		`"method":"m","params":{"structuredContent":{"a":1,"a":2}}`, `"method":"m","params":{"arguments":{},"arguments":{}}`,
@@ -191,7 +189,8 @@ func TestArgumentsError(t *testing.T) {
 		if got := req.Member("last", "x"); string(got) != "1" {
 			t.Errorf("%s: the member after it is %s", arguments, got)
 		}
-		if _, err := jsonrpc.NewRequest(jsonrpc.IntID(1), "m", json.RawMessage(params)); (err == nil) != (want == "") {
+		made, err := jsonrpc.NewRequest(jsonrpc.IntID(1), "m", json.RawMessage(params))
+		if err == nil && made.ArgumentsError() == nil && want != "" || err != nil && want == "" {
 			t.Errorf("NewRequest: %s: %v", arguments, err)
 		}
 	}

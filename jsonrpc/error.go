@@ -1,10 +1,12 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 )
@@ -40,6 +42,25 @@ type Error struct {
 // that a peer cannot forge lines of a log.
 func (e *Error) Error() string {
 	return fmt.Sprintf("jsonrpc: %d %s", int(e.Code), jsonscan.Quote(e.Message))
+}
+
+// UnmarshalJSON decodes the member error of a response, with the exceptions of [Decode]. The error says that it is
+// neither an object nor text, or that it has a member twice.
+func (e *Error) UnmarshalJSON(raw []byte) error {
+	var d decoder
+	d.data, d.scan = raw, jsonscan.New(raw)
+	_, err := d.readError()
+	switch {
+	case err != nil:
+		return err
+	case d.issue != "":
+		return errors.New("jsonrpc: " + d.issue)
+	case d.err == nil:
+		return fmt.Errorf("jsonrpc: error must be an object, not %v", jsonscan.KindOf(raw))
+	}
+	*e = *d.err
+	e.Data = bytes.Clone(e.Data)
+	return d.scan.End()
 }
 
 // A DecodeError is the error of a text that is not a valid message. It is found by the
@@ -95,6 +116,20 @@ func (e *UnexpectedResponseError) Error() string {
 		text += "; " + e.Err.Error()
 	}
 	return text
+}
+
+// An UnansweredError says that calls still ran when [Options.Drain] after the end of the input had passed. It is an
+// error for [Options.Malformed] only: the calls are cancelled, and their answers are dropped.
+type UnansweredError struct {
+	// Calls is the number of calls.
+	Calls int
+	// Drain is the time that they had.
+	Drain time.Duration
+}
+
+// Error returns the number and the time.
+func (e *UnansweredError) Error() string {
+	return fmt.Sprintf("jsonrpc: the input has ended, and %d calls were not answered within %v: their answers are dropped", e.Calls, e.Drain)
 }
 
 // A Delivery is how far a request without a response got.

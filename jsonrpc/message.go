@@ -41,8 +41,8 @@ func (*Request) isMessage()  {}
 func (*Response) isMessage() {}
 
 // NewRequest returns a request. It checks params like the params of a received request: nil, or an object or array
-// without duplicate members on its first two levels, and at any depth in the member arguments. The error is an *[Error]
-// with [InvalidParams]. params must not be changed afterwards.
+// without duplicate members on its first two levels. The error is an *[Error] with [InvalidParams]. params must not be
+// changed afterwards.
 func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) {
 	r := &Request{ID: id, Method: method}
 	if params == nil {
@@ -51,7 +51,7 @@ func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) 
 	if uint64(len(params)) > math.MaxUint32 {
 		return nil, invalidParams("params must be shorter than 4 GiB")
 	}
-	p := parser{data: params, scan: jsonscan.New(params)}
+	p := parser{data: params, scan: jsonscan.New(params), refuses: true}
 	text, err := p.indexed(&r.members, partParams)
 	if err == nil {
 		err = p.scan.End()
@@ -66,9 +66,6 @@ func NewRequest(id ID, method string, params json.RawMessage) (*Request, error) 
 		return nil, invalidParams(p.issue)
 	}
 	r.Params = text
-	if err := r.ArgumentsError(); err != nil {
-		return nil, invalidParams(err.Error())
-	}
 	return r, nil
 }
 
@@ -104,8 +101,8 @@ func (r *Request) Keys(path ...string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { r.members.keys(r.Params, path, yield) }
 }
 
-// Member is [Request.Member] for the members of the result. It returns nil for members of content,
-// contents and structuredContent, which may have duplicates.
+// Member is [Request.Member] for the members of the result. It returns nil for members of
+// structuredContent, which may have duplicates.
 func (r *Response) Member(path ...string) json.RawMessage {
 	return r.members.find(r.Result, path)
 }
@@ -232,8 +229,12 @@ func (id ID) AppendJSON(dst []byte) []byte {
 // MarshalJSON returns the JSON text of the id, null for the zero ID.
 func (id ID) MarshalJSON() ([]byte, error) { return id.AppendJSON(nil), nil }
 
-// UnmarshalJSON sets the id to the result of [ParseID].
+// UnmarshalJSON sets the id to the result of [ParseID], or to the zero ID for null.
 func (id *ID) UnmarshalJSON(raw []byte) error {
+	if jsonscan.KindOf(raw) == jsonscan.Null {
+		*id = ID{}
+		return nil
+	}
 	parsed, err := ParseID(raw)
 	if err != nil {
 		return err

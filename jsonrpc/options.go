@@ -38,7 +38,8 @@ type Options struct {
 	// error as if the handler had returned it.
 	Authorize func(ctx context.Context, req *Request) error
 	// Malformed, if set, is called for each malformed message, for each response without a
-	// pending call, and for panics of handlers. It must not block, since it runs on the
+	// pending call, for calls that are not answered before the connection ends
+	// ([UnansweredError]), and for panics of handlers. It must not block, since it runs on the
 	// goroutine that reads. It may be called concurrently.
 	Malformed func(err error)
 	// Wrap, if set, returns the stream that the connection uses in place of its own, such as one

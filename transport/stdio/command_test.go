@@ -281,8 +281,8 @@ func TestChildBanner(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
-	if len(reports) != 10 {
-		t.Errorf("%d lines were reported, want 10: %v", len(reports), reports)
+	if len(reports) != 9 {
+		t.Errorf("%d lines were reported, want 9: %v", len(reports), reports)
 	}
 }
 

@@ -87,6 +87,25 @@ func TestServeDrains(t *testing.T) {
 	})
 }
 
+// The operator learns that answers are dropped, because calls take longer than the grace after the end of the input.
+func TestServeLogsDroppedAnswers(t *testing.T) {
+	for drain, want := range map[time.Duration]bool{500 * time.Millisecond: true, 2 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			input := "\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"slow"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"slow"}`
+			var out, log bytes.Buffer
+			err := stdio.Serve(t.Context(), binder(slow{}), &stdio.ServeOptions{
+				In: io.NopCloser(strings.NewReader(input)), Out: &out,
+				Conn:   jsonrpc.Options{Drain: drain},
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			dropped := strings.Contains(log.String(), "2 calls were not answered within 500ms")
+			if err != nil || dropped != want || strings.Count(log.String(), "\n") > 1 || (out.Len() == 0) != want {
+				t.Errorf("%v: %v, logged %q, answered %q", drain, err, &log, &out)
+			}
+		})
+	}
+}
+
 type slow struct{ silent }
 
 func (slow) Handle(_ context.Context, _ jsonrpc.Peer, _ *jsonrpc.Request, reply *jsonrpc.Reply) error {

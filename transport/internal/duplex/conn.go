@@ -36,12 +36,16 @@ func ClientOptions(conn jsonrpc.Options, logger *slog.Logger) jsonrpc.Options {
 
 // LogMalformed returns a [jsonrpc.Options].Malformed that logs samples, since a peer can send any
 // number of malformed messages. The level is Warn, and Info for responses without a pending call,
-// which are usual after a timeout.
+// which are usual after a timeout. Calls that were not answered are always logged.
 func LogMalformed(logger *slog.Logger) func(error) {
 	malformed, unexpected := quota.NewSamples(logger), quota.NewSamples(logger)
 	return func(err error) {
 		if _, ok := errors.AsType[*jsonrpc.UnexpectedResponseError](err); ok {
 			unexpected.Log(slog.LevelInfo, "unexpected response", "error", err)
+			return
+		}
+		if _, ok := errors.AsType[*jsonrpc.UnansweredError](err); ok {
+			logger.Warn("calls were not answered", "error", err)
 			return
 		}
 		malformed.Log(slog.LevelWarn, "malformed message", "error", err)
