@@ -150,9 +150,13 @@ func (r *Request) effect() string {
 	return text
 }
 
-// argumentsOf returns the arguments of a call, {} for none.
+// argumentsOf returns the arguments of a call, {} for none. It returns null as it is: a person approves what runs.
 func argumentsOf(call *mcp.Call) json.RawMessage {
-	if arguments := call.Member("arguments"); arguments != nil {
+	arguments := call.Member("arguments")
+	if arguments == nil && call.Params() != nil {
+		arguments, _ = jsonscan.Find(call.Params(), "arguments") // params that are a list have none
+	}
+	if arguments != nil {
 		return arguments
 	}
 	return json.RawMessage("{}")

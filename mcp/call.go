@@ -131,9 +131,18 @@ func (c *Call) Params() json.RawMessage { return c.request.Params }
 func (c *Call) Keys(path ...string) iter.Seq[[]byte] { return c.request.Keys(path...) }
 
 // Member returns a member of the params, or of an object in them, unchanged: Member("arguments"),
-// Member("_meta", "progressToken"). It returns nil if there is none. The params are not scanned
-// again.
+// Member("_meta", "progressToken"). It returns nil if there is none, or if it is null. The params are
+// not scanned again.
 func (c *Call) Member(path ...string) json.RawMessage { return c.request.Member(path...) }
+
+// ProgressToken returns the progress token of the request, a JSON string or integer. It returns nil if the request asks
+// for no progress, and for any other value.
+func (c *Call) ProgressToken() json.RawMessage {
+	if token := c.Member("_meta", MetaProgressToken); isProgressToken(token) {
+		return token
+	}
+	return nil
+}
 
 // WithParams returns a copy of the call with other params, which must not be changed afterwards.
 // The error is a *[jsonrpc.Error] with [jsonrpc.InvalidParams] if the params are invalid, or the

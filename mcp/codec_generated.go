@@ -211,12 +211,6 @@ func (e *EmbeddedResource) appendJSON(dst []byte) ([]byte, error) {
 // MarshalJSON returns the value as a JSON object.
 func (e EmbeddedResource) MarshalJSON() ([]byte, error) { return e.appendJSON(nil) }
 
-// UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
-func (e *EmbeddedResource) UnmarshalJSON(data []byte) error {
-	type fields EmbeddedResource
-	return decodeTyped(data, (*fields)(e))
-}
-
 func (t *ToolUseContent) appendJSON(dst []byte) ([]byte, error) {
 	w := openObject(dst)
 	w.string("type", typeToolUse)
@@ -1115,7 +1109,7 @@ func (g GetPromptResult) MarshalJSON() ([]byte, error) { return g.AppendJSON(nil
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (g *GetPromptResult) UnmarshalJSON(data []byte) error {
 	type fields GetPromptResult
-	return decode(data, (*fields)(g))
+	return decodeResult(data, (*fields)(g))
 }
 
 func (p *PromptMessage) appendJSON(dst []byte) ([]byte, error) {
@@ -1364,7 +1358,7 @@ func (r ReadResourceResult) MarshalJSON() ([]byte, error) { return r.AppendJSON(
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (r *ReadResourceResult) UnmarshalJSON(data []byte) error {
 	type fields ReadResourceResult
-	return decode(data, (*fields)(r))
+	return decodeResult(data, (*fields)(r))
 }
 
 func (t *TextResourceContents) appendJSON(dst []byte) ([]byte, error) {
@@ -1579,7 +1573,7 @@ func (c CreateMessageResult) MarshalJSON() ([]byte, error) { return c.AppendJSON
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (c *CreateMessageResult) UnmarshalJSON(data []byte) error {
 	type fields CreateMessageResult
-	return decode(data, (*fields)(c))
+	return decodeResult(data, (*fields)(c))
 }
 
 func (r *Root) appendJSON(dst []byte) ([]byte, error) {
@@ -1888,7 +1882,7 @@ func (c CallToolResult) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil)
 // UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].
 func (c *CallToolResult) UnmarshalJSON(data []byte) error {
 	type fields CallToolResult
-	return decode(data, (*fields)(c))
+	return decodeResult(data, (*fields)(c))
 }
 
 func (p *Page) appendMembers(w *objectWriter) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -12,15 +11,15 @@ import (
 
 // Content is one block of content: *[TextContent], *[ImageContent], *[AudioContent],
 // *[ResourceLink] or *[EmbeddedResource]; in sampling also *[ToolUseContent] or
-// *[ToolResultContent]. A block of an unknown type is an *[UnknownContent].
+// *[ToolResultContent]. A block of an unknown type, or one that cannot be decoded, is an *[UnknownContent].
 type Content interface {
 	json.Marshaler
 	appender
 	isContent()
 }
 
-// DecodeContent decodes one block. Its member type selects the Go type. The error is a
-// *[DecodeError].
+// DecodeContent decodes one block. Its member type selects the Go type. Of members with the same name, the
+// last one counts. The error is a *[DecodeError].
 func DecodeContent(data []byte) (Content, error) { return decodeContent(data, anyContent) }
 
 // An allowedContent says which types of blocks may appear.
@@ -34,6 +33,23 @@ const (
 )
 
 func decodeContent(data []byte, allowed allowedContent) (Content, error) {
+	return orWithLastMembers(data, func(data []byte) (Content, error) { return decodeUnique(data, allowed) })
+}
+
+// orWithLastMembers returns the result of decode. If it fails and an object in the data has members with the
+// same name, it decodes the data with the last of them.
+func orWithLastMembers[T any](data []byte, decode func([]byte) (T, error)) (T, error) {
+	value, err := decode(data)
+	if err == nil {
+		return value, nil
+	}
+	if last, failed := jsonscan.LastMembers(data); failed == nil && len(last) < len(data) {
+		return decode(last)
+	}
+	return value, err
+}
+
+func decodeUnique(data []byte, allowed allowedContent) (Content, error) {
 	object, err := jsonscan.ReadObject(data)
 	if err != nil {
 		return nil, objectError(data, err)
@@ -100,10 +116,23 @@ func decodeTyped[F any](data []byte, fields *F) error {
 	return decode(data, &typedFields[F]{Fields: fields})
 }
 
-// An UnknownContent is a block of an unknown type. It is kept unchanged.
+// keepContent is decodeContent, and returns a block that cannot be decoded as an *[UnknownContent], so that
+// the other blocks are not lost.
+func keepContent(data []byte, allowed allowedContent) Content {
+	content, err := decodeContent(data, allowed)
+	if err != nil {
+		return &UnknownContent{Raw: bytes.Clone(data), Err: err}
+	}
+	return content
+}
+
+// An UnknownContent is a block of an unknown type, which is kept unchanged, or a block that cannot be decoded.
 type UnknownContent struct {
-	// Raw is the JSON object of the block.
+	// Raw is the JSON object of the block. If Err is set, it is any JSON value.
 	Raw json.RawMessage
+	// Err is a *[DecodeError] that says why a block that was received cannot be decoded, such as an image with
+	// invalid base64. A list is sent without these blocks. Err is nil for a block of an unknown type.
+	Err error
 }
 
 func (*UnknownContent) isContent() {}
@@ -133,7 +162,7 @@ func (u *UnknownContent) UnmarshalJSON(data []byte) error {
 	if _, err := jsonscan.ReadObject(data); err != nil {
 		return objectError(data, err)
 	}
-	u.Raw = bytes.Clone(data)
+	u.Raw, u.Err = bytes.Clone(data), nil
 	return nil
 }
 
@@ -143,7 +172,8 @@ type ContentList []Content
 // MarshalJSON returns the blocks as a JSON array.
 func (l ContentList) MarshalJSON() ([]byte, error) { return appendList(nil, l) }
 
-// UnmarshalJSON decodes an array of blocks. The error is a *[DecodeError].
+// UnmarshalJSON decodes an array of blocks. A block that cannot be decoded is an *[UnknownContent] with Err, and
+// null is left out. The error is a *[DecodeError].
 func (l *ContentList) UnmarshalJSON(data []byte) (err error) {
 	*l, err = decodeContentList(data, anyContent)
 	return err
@@ -161,10 +191,15 @@ func (l ContentList) Text() string {
 }
 
 func decodeContentList(data []byte, allowed allowedContent) ([]Content, error) {
+	return decodeList(data, func(data []byte) Content { return keepContent(data, allowed) })
+}
+
+// decodeList decodes an array of content, and leaves out null. null becomes nil.
+func decodeList[T any](data []byte, decode func([]byte) T) ([]T, error) {
 	if jsonscan.KindOf(data) == jsonscan.Null {
 		return nil, nil
 	}
-	list := []Content{}
+	list := []T{}
 	s := jsonscan.New(data)
 	if s.Kind() != jsonscan.Array {
 		return nil, &DecodeError{Expected: "an array of content", Got: s.Kind().String()}
@@ -184,11 +219,9 @@ func decodeContentList(data []byte, allowed allowedContent) ([]Content, error) {
 		if err != nil {
 			return nil, syntaxError(err)
 		}
-		content, err := decodeContent(raw, allowed)
-		if err != nil {
-			return nil, prefixPointer("/"+strconv.Itoa(len(list)), err)
+		if isPresent(raw) {
+			list = append(list, decode(raw))
 		}
-		list = append(list, content)
 	}
 	if err := s.End(); err != nil {
 		return nil, syntaxError(err)

@@ -92,6 +92,18 @@ func Embed(contents ResourceContents) *EmbeddedResource {
 
 func (*EmbeddedResource) isContent() {}
 
+// UnmarshalJSON decodes the block. The error is a *[DecodeError].
+func (e *EmbeddedResource) UnmarshalJSON(data []byte) error {
+	type fields EmbeddedResource
+	if err := decodeTyped(data, (*fields)(e)); err != nil {
+		return err
+	}
+	if e.Resource == nil {
+		return &DecodeError{Pointer: "/resource", Expected: "an object", Got: gotKind(nil)}
+	}
+	return nil
+}
+
 // ToolUseContent is a call of a tool that a model has chosen, in sampling (since 2025-11-25).
 //
 //codec:type typeToolUse

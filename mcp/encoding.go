@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -21,13 +23,17 @@ import (
 // The struct tags of a type describe its JSON. From them, mcp/internal/codecgen generates the methods that
 // encode, and go-json-experiment/json decodes. The rules are:
 //
-//  1. Keys match exactly. No object repeats a key.
-//  2. A member that is missing or null has the zero value.
+//  1. Keys match exactly. No object repeats a key, except in the content, contents and structured content
+//     of results, where the last member counts.
+//  2. A member that is missing or null has the zero value, except that structuredContent and the ttlMs of
+//     events may have the value null.
 //  3. A member with omitzero is not sent if it is zero: nil, "", false or 0. Others are always sent: a
 //     nil list as [], a nil pointer as null, and a nil raw value as the tag nil says, or as null.
 //  4. Members are sent in the order of the struct. Unknown ones follow in their own order, from Extra.
 //  5. Raw values and _meta keep their bytes. In a string, half an escaped surrogate pair is U+FFFD.
-//  6. The member type, text or blob selects the Go type of content. Content of an unknown type is kept.
+//  6. The member type, text or blob selects the Go type of content. Content of an unknown type, or that cannot
+//     be decoded, is kept.
+//  7. Base64 may be in lines, without padding and in the alphabet for URLs.
 //
 //go:generate go run ./internal/codecgen
 
@@ -70,15 +76,84 @@ var decoding = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.WithUn
 		type fields ResourceTemplate
 		return jsonv2.UnmarshalDecode(d, (*fields)(r))
 	}),
-	jsonv2.UnmarshalFunc(func(data []byte, content *Content) (err error) {
-		*content, err = DecodeContent(data)
+	jsonv2.UnmarshalFunc(func(data []byte, content *Content) error {
+		if *content = nil; isPresent(data) {
+			*content = keepContent(data, anyContent)
+		}
+		return nil
+	}),
+	jsonv2.UnmarshalFunc(func(data []byte, contents *ResourceContents) error {
+		if *contents = nil; isPresent(data) {
+			*contents = keepResourceContents(data)
+		}
+		return nil
+	}),
+	jsonv2.UnmarshalFunc(func(data []byte, list *[]ResourceContents) (err error) {
+		*list, err = decodeList(data, keepResourceContents)
 		return err
 	}),
-	jsonv2.UnmarshalFunc(func(data []byte, contents *ResourceContents) (err error) {
-		*contents, err = decodeResourceContents(data)
-		return err
-	}),
+	jsonv2.UnmarshalFromFunc(decodeBytes),
+	jsonv2.UnmarshalFromFunc(decodeRaw),
 )))
+
+// decodeRaw decodes null for an absent value. Other values keep their bytes.
+func decodeRaw(d *jsontext.Decoder, raw *json.RawMessage) error {
+	if d.PeekKind() != jsontext.KindNull {
+		return errors.ErrUnsupported
+	}
+	switch d.StackPointer().LastToken() {
+	case "structuredContent", "ttlMs": // null is a value
+		return errors.ErrUnsupported
+	}
+	*raw = nil
+	return d.SkipValue()
+}
+
+// decodeBytes decodes base64, or null for no bytes.
+func decodeBytes(d *jsontext.Decoder, data *[]byte) error {
+	if kind := d.PeekKind(); kind != jsontext.KindString {
+		return errors.ErrUnsupported
+	}
+	raw, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	if *data, err = decodeBase64(raw); err != nil {
+		return &DecodeError{Expected: "base64", Got: "a string: " + err.Error()}
+	}
+	return nil
+}
+
+// decodeBase64 decodes a JSON string with base64 in the alphabet of RFC 4648, section 4 or 5, with or without
+// padding, and in lines.
+func decodeBase64(raw []byte) ([]byte, error) {
+	text := raw[1 : len(raw)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		text = jsonscan.AppendUnquoted(make([]byte, 0, len(raw)), raw)
+	}
+	data := make([]byte, base64.RawStdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(data, text)
+	if err == nil {
+		return data[:n], nil
+	}
+	plain := bytes.Map(func(r rune) rune {
+		switch r {
+		case '-':
+			return '+'
+		case '_':
+			return '/'
+		case '\r', '\n', '\t', ' ':
+			return -1
+		}
+		return r
+	}, text)
+	unpadded := bytes.TrimRight(plain, "=")
+	if len(plain) > len(unpadded)+2 {
+		return nil, err
+	}
+	n, err = base64.RawStdEncoding.Decode(data, unpadded)
+	return data[:n], err
+}
 
 // decode decodes an object according to the tags of a struct. Names match exactly, and no name may
 // be repeated.
@@ -90,6 +165,75 @@ func decode(data []byte, fields any) error {
 		return decodeError(err)
 	}
 	return nil
+}
+
+// decodeResult is decode for a result: in its content, contents and structured content, the last of several
+// members with one name counts.
+func decodeResult(data []byte, fields any) error {
+	err := decode(data, fields)
+	if err == nil {
+		return nil
+	}
+	last, failed := withLastMembers(data)
+	if failed != nil || len(last) == len(data) {
+		return err
+	}
+	reflect.ValueOf(fields).Elem().SetZero()
+	return decode(last, fields)
+}
+
+// withLastMembers returns a result without the earlier ones of several members with one name in its payload.
+func withLastMembers(result []byte) ([]byte, error) {
+	members, err := jsonscan.ReadObject(result)
+	if err != nil {
+		return nil, err
+	}
+	var edits []jsonscan.Edit
+	for _, name := range []string{"content", "contents", "structuredContent"} {
+		if value := members.Get(name); value != nil {
+			last, err := jsonscan.LastMembers(value)
+			if err != nil {
+				return nil, err
+			}
+			edits = append(edits, jsonscan.Edit{Name: name, Value: last})
+		}
+	}
+	if messages := members.Get("messages"); jsonscan.KindOf(messages) == jsonscan.Array { // of a prompt
+		last, err := messagesWithLastMembers(messages)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, jsonscan.Edit{Name: "messages", Value: last})
+	}
+	return jsonscan.Splice(nil, result, edits...)
+}
+
+// messagesWithLastMembers is withLastMembers for the messages of a prompt.
+func messagesWithLastMembers(messages []byte) ([]byte, error) {
+	last := []byte{'['}
+	s := jsonscan.New(messages)
+	if err := s.EnterArray(); err != nil {
+		return nil, err
+	}
+	for first := true; ; first = false {
+		more, err := s.Element(first)
+		if err != nil || !more {
+			return append(last, ']'), err
+		}
+		message, err := s.Value()
+		if err != nil {
+			return nil, err
+		}
+		if jsonscan.KindOf(message) == jsonscan.Object {
+			if message, err = withLastMembers(message); err != nil {
+				return nil, err
+			}
+		}
+		if !first {
+			last = append(last, ',')
+		}
+		last = append(last, message...)
+	}
 }
 
 // An appender appends itself as one JSON object.
@@ -384,16 +528,32 @@ func writeList[T appender](w *objectWriter, name string, list []T) {
 
 func appendList[T appender](dst []byte, list []T) (_ []byte, err error) {
 	dst = append(dst, '[')
+	start := len(dst)
 	for i, item := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
 		if any(item) == nil {
 			return dst, fmt.Errorf("item %d is nil", i)
+		}
+		if isUndecoded(item) {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
 		}
 		if dst, err = item.appendJSON(dst); err != nil {
 			return dst, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
 	return append(dst, ']'), nil
+}
+
+// isUndecoded reports whether an item was received and could not be decoded, so that another peer could not
+// decode it either.
+func isUndecoded(item any) bool {
+	switch item := item.(type) {
+	case *UnknownContent:
+		return item != nil && item.Err != nil
+	case *UnknownResourceContents:
+		return item != nil && item.Err != nil
+	}
+	return false
 }

@@ -3,7 +3,9 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -24,15 +26,26 @@ func (t ProgressToken) MarshalJSON() ([]byte, error) {
 	return t, nil
 }
 
-// UnmarshalJSON keeps a copy of a string or number.
+// UnmarshalJSON keeps a copy of a string or an integer. Any other value means that there is no token.
 func (t *ProgressToken) UnmarshalJSON(data []byte) error {
-	switch kind := jsonscan.KindOf(data); kind {
-	case jsonscan.String, jsonscan.Number:
+	*t = nil
+	if isProgressToken(data) {
 		*t = bytes.Clone(data)
-		return nil
-	default:
-		return &DecodeError{Expected: "a string or an integer", Got: kind.String()}
 	}
+	return nil
+}
+
+// isProgressToken reports whether a JSON value is a string or an integer, such as 7 or 7.0. A request with any
+// other progress token asks for no progress.
+func isProgressToken(raw []byte) bool {
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.String:
+		return true
+	case jsonscan.Number:
+		n, err := strconv.ParseFloat(string(bytes.TrimSpace(raw)), 64)
+		return err == nil && n == math.Trunc(n)
+	}
+	return false
 }
 
 // ProgressParams are the parameters of notifications/progress.

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -85,7 +87,7 @@ func (r *ReadResourceResult) Text() string {
 }
 
 // ResourceContents are the text or binary data of a resource: *[TextResourceContents] or
-// *[BlobResourceContents].
+// *[BlobResourceContents]. Contents that cannot be decoded are *[UnknownResourceContents].
 type ResourceContents interface {
 	json.Marshaler
 	appender
@@ -117,28 +119,69 @@ type BlobResourceContents struct {
 
 func (*BlobResourceContents) isResourceContents() {}
 
-// decodeResourceContents decodes contents. The member text or blob selects the Go type.
+// UnknownResourceContents are contents that cannot be decoded, for example with neither text nor a blob.
+type UnknownResourceContents struct {
+	// Raw is the JSON value of the contents.
+	Raw json.RawMessage
+	// Err is a *[DecodeError] that says why they cannot be decoded. A list is sent without these contents.
+	Err error
+}
+
+func (*UnknownResourceContents) isResourceContents() {}
+
+// appendJSON appends the contents unchanged.
+func (u *UnknownResourceContents) appendJSON(dst []byte) ([]byte, error) {
+	if _, err := jsonscan.ReadObject(u.Raw); err != nil {
+		return dst, fmt.Errorf("mcp: contents of an unknown form: %w", err)
+	}
+	return append(dst, u.Raw...), nil
+}
+
+// MarshalJSON returns the contents unchanged.
+func (u UnknownResourceContents) MarshalJSON() ([]byte, error) { return u.appendJSON(nil) }
+
+// keepResourceContents decodes contents. Of members with the same name, the last one counts.
+func keepResourceContents(data []byte) ResourceContents {
+	contents, err := orWithLastMembers(data, decodeResourceContents)
+	if err != nil {
+		return &UnknownResourceContents{Raw: bytes.Clone(data), Err: err}
+	}
+	return contents
+}
+
+// decodeResourceContents decodes contents. The member text or blob that is not null selects the Go type.
 func decodeResourceContents(data []byte) (ResourceContents, error) {
 	object, err := jsonscan.ReadObject(data)
 	if err != nil {
 		return nil, objectError(data, err)
 	}
-	hasText, hasBlob := object.Get("text") != nil, object.Get("blob") != nil
-	if hasText == hasBlob {
-		return nil, &DecodeError{Expected: "a member text or a member blob", Got: bothOrNeither(hasText)}
-	}
 	var contents interface {
 		ResourceContents
 		json.Unmarshaler
-	} = new(TextResourceContents)
-	if hasBlob {
-		contents = new(BlobResourceContents)
+	}
+	hasText, hasBlob := isPresent(object.Get("text")), isPresent(object.Get("blob"))
+	absent := "blob"
+	switch {
+	case hasText == hasBlob:
+		return nil, &DecodeError{Expected: "a member text or a member blob", Got: bothOrNeither(hasText)}
+	case hasText:
+		contents = new(TextResourceContents)
+	default:
+		contents, absent = new(BlobResourceContents), "text"
+	}
+	if object.Get(absent) != nil { // null, which is no member of the other type
+		if data, err = jsonscan.Splice(nil, data, jsonscan.Edit{Name: absent}); err != nil {
+			return nil, syntaxError(err)
+		}
 	}
 	if err := contents.UnmarshalJSON(data); err != nil {
 		return nil, err
 	}
 	return contents, nil
 }
+
+// isPresent reports whether a member is neither absent nor null.
+func isPresent(value []byte) bool { return value != nil && jsonscan.KindOf(value) != jsonscan.Null }
 
 func bothOrNeither(both bool) string {
 	if both {

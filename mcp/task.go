@@ -104,14 +104,14 @@ type TaskParams struct {
 
 // HasExtension reports whether the client has declared an extension, such as [ExtensionTasks].
 func (c *ClientCapabilities) HasExtension(name string) bool {
-	_, declared := c.Extensions[name]
-	return declared
+	settings, declared := c.Extensions[name]
+	return declared && isPresent(settings)
 }
 
 // HasExtension reports whether the server has declared an extension, such as [ExtensionTasks].
 func (s *ServerCapabilities) HasExtension(name string) bool {
-	_, declared := s.Extensions[name]
-	return declared
+	settings, declared := s.Extensions[name]
+	return declared && isPresent(settings)
 }
 
 // MissingExtension returns the error of a request that needs an extension which the client has not

@@ -45,7 +45,7 @@ func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta
 // before the result. Progress blocks while the connection is slow. The error is the error of ctx or an error of
 // the connection.
 func (r *Request) Progress(ctx context.Context, done, total float64, message string) error {
-	token := r.Meta(mcp.MetaProgressToken)
+	token := r.call.ProgressToken()
 	if token == nil {
 		return nil
 	}

@@ -294,7 +294,7 @@ func sendChunks[Chunk any](ctx context.Context, r *Request, chunks iter.Seq2[Chu
 }
 
 func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
-	if r.Meta(mcp.MetaProgressToken) == nil {
+	if r.call.ProgressToken() == nil {
 		return nil
 	}
 	text, err := jsonvalue.Marshal(chunk)

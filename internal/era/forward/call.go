@@ -82,7 +82,7 @@ func (c *Client) begin(ctx context.Context, call *mcp.Call, opts *Options, last 
 	if ctx.Err() != nil {
 		return nil, notSent(call, context.Cause(ctx))
 	}
-	if call.Member(memberMeta, mcp.MetaProgressToken) != nil {
+	if call.ProgressToken() != nil {
 		forwarded.params.token, forwarded.untrack = c.TrackProgress(func(_ json.RawMessage, progress *jsonrpc.Request) {
 			forwarded.activity.Renew()
 			forwarded.add(progress)

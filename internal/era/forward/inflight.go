@@ -271,7 +271,7 @@ func (n *notification) send(ctx context.Context, call *mcp.Call) error {
 		}
 		return call.Notify(ctx, n.method, mcp.Raw(n.params))
 	}
-	token := call.Member(memberMeta, mcp.MetaProgressToken)
+	token := call.ProgressToken()
 	if token == nil {
 		return nil
 	}

@@ -255,12 +255,18 @@ func (p *pkg) writeMethods(out *bytes.Buffer, name string) error {
 		if p.typeMember(name) != "" {
 			decode = "decodeTyped"
 		}
+		if hasPayload[name] {
+			decode = "decodeResult"
+		}
 		fmt.Fprintf(out, "\n// UnmarshalJSON decodes a JSON object. The error is a *[DecodeError].\n"+
 			"func (%[1]s *%[2]s) UnmarshalJSON(data []byte) error {\ntype fields %[2]s\n"+
 			"return %[3]s(data, (*fields)(%[1]s))\n}\n", recv, name, decode)
 	}
 	return nil
 }
+
+// hasPayload are the results with content for a model or a program, which decides nothing.
+var hasPayload = map[string]bool{"CallToolResult": true, "GetPromptResult": true, "ReadResourceResult": true, "CreateMessageResult": true}
 
 // writeAppendMembers writes the method of a struct that is embedded in objects.
 func (p *pkg) writeAppendMembers(out *bytes.Buffer, name string) error {
