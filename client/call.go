@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ func (s *Session) fetch(ctx context.Context, method, about string, params jsonrp
 	if err := decode(method, resp, result); err != nil {
 		return err
 	}
+	s.logUndecoded(method, result)
 	if ttl := ttlOf(resp); ttl > 0 {
 		s.cache.put(key, bytes.Clone(resp.Result), ttl, before)
 	}
@@ -66,7 +68,53 @@ func (s *Session) call(ctx context.Context, method string, params jsonrpc.Append
 		return err
 	}
 	defer held.free() // decode copies
-	return decode(method, resp, result)
+	if err := decode(method, resp, result); err != nil {
+		return err
+	}
+	s.logUndecoded(method, result)
+	return nil
+}
+
+// logUndecoded logs that content of a result cannot be decoded. The caller gets the rest of the result.
+func (s *Session) logUndecoded(method string, result any) {
+	var first error
+	count := 0
+	add := func(content any) {
+		var err error
+		switch content := content.(type) {
+		case *mcp.UnknownContent:
+			err = content.Err
+		case *mcp.UnknownResourceContents:
+			err = content.Err
+		}
+		if err != nil {
+			first = cmp.Or(first, err)
+			count++
+		}
+	}
+	switch result := result.(type) {
+	case *mcp.CallToolResult:
+		if result == nil {
+			return
+		}
+		for _, content := range result.Content {
+			add(content)
+			if embedded, ok := content.(*mcp.EmbeddedResource); ok {
+				add(embedded.Resource)
+			}
+		}
+	case *mcp.GetPromptResult:
+		for i := range result.Messages {
+			add(result.Messages[i].Content)
+		}
+	case *mcp.ReadResourceResult:
+		for _, contents := range result.Contents {
+			add(contents)
+		}
+	}
+	if count > 0 {
+		s.opts.Logger.Warn("content of a result cannot be decoded", "method", method, "blocks", count, "error", first)
+	}
 }
 
 // decode decodes a result. An invalid result is an error of a call that was executed.

@@ -38,7 +38,9 @@ func (s *Session) CallTool(ctx context.Context, name string, arguments any, opts
 		return nil, err
 	}
 	defer held.free() // decode copies
-	return decodeToolResult(resp)
+	result, err := decodeToolResult(resp)
+	s.logUndecoded(mcp.MethodToolsCall, result)
+	return result, err
 }
 
 // callTool makes a call. The params hold the buffer of the response.
@@ -166,7 +168,11 @@ func decodeAs[Out any](s *Session, name string, resp *jsonrpc.Response) (out Out
 		case result.IsError:
 			return out, &ToolError{Tool: name, Result: result}
 		}
-		err = decodeText(result, &out)
+		if result.StructuredContent != nil && !wantsText { // null
+			err = unmarshal(result.StructuredContent, &out)
+		} else {
+			err = decodeText(result, &out)
+		}
 	}
 	if err != nil {
 		return out, &ResultError{Tool: name, Err: fmt.Errorf("its result does not fit %T: %w", out, err)}
@@ -175,7 +181,7 @@ func decodeAs[Out any](s *Session, name string, resp *jsonrpc.Response) (out Out
 }
 
 // structuredContent returns the structured content of a successful result, or nil. It does not read
-// the text, which contains the same again.
+// the text, which contains the same again. Of members with the same name, it has the last one.
 func structuredContent(resp *jsonrpc.Response) json.RawMessage {
 	if content := resp.Member("content"); content != nil && jsonscan.KindOf(content) != jsonscan.Array {
 		return nil
@@ -183,7 +189,16 @@ func structuredContent(resp *jsonrpc.Response) json.RawMessage {
 	if failed := resp.Member("isError"); failed != nil && string(failed) != "false" {
 		return nil
 	}
-	return resp.Member("structuredContent")
+	structured := resp.Member("structuredContent")
+	scan := jsonscan.New(structured)
+	if _, err := scan.UniqueValue(); err == nil || structured == nil {
+		return structured
+	}
+	last, err := jsonscan.LastMembers(structured)
+	if err != nil {
+		return structured // decoding reports the error
+	}
+	return last
 }
 
 func decodeText(result *mcp.CallToolResult, out any) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -81,6 +82,11 @@ func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 	if c.closed || !c.isNew(method, params) {
 		return nil
 	}
+	if p, ok := params.(*mcp.ProgressParams); ok && p.Total != nil && !isFinite(*p.Total) {
+		finite := *p
+		finite.Total = nil
+		params = &finite
+	}
 	params, err := filteredParams(c.Caller.Version, method, params)
 	if err != nil {
 		return err
@@ -91,7 +97,7 @@ func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 func (c *call) isNew(method string, params jsonrpc.Appender) bool {
 	switch p := params.(type) {
 	case *mcp.ProgressParams:
-		return c.advance(p.Progress)
+		return isFinite(p.Progress) && c.advance(p.Progress)
 	case mcp.Raw: // from another server
 		if method == mcp.NotificationProgress {
 			raw, _ := jsonscan.Find(p, "progress")
@@ -104,6 +110,9 @@ func (c *call) isNew(method string, params jsonrpc.Appender) bool {
 	}
 	return true
 }
+
+// isFinite reports whether JSON has a number for a value.
+func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
 
 func (c *call) advance(progress float64) bool {
 	if c.hasProgress && progress <= c.progress {

@@ -364,7 +364,11 @@ func (c *Client) call(ctx context.Context, method string, params jsonrpc.Appende
 		ctx, cancel = deadline.With(ctx, timeout, &timeoutError{timeout, perCall})
 		defer cancel()
 	}
-	return c.conn.Call(ctx, method, params)
+	resp, err := c.conn.Call(ctx, method, params)
+	if err != nil {
+		return nil, err
+	}
+	return dropNulls(method, c.version, resp), nil
 }
 
 // A timeoutError is the error of a call that reached its timeout. It is a

@@ -35,7 +35,7 @@ func TestResultType(t *testing.T) {
 		`{"resultType":"task","content":[{"type":"text","text":"done"}]}`:                                  false,
 		`{"resultType":"Complete","content":[{"type":"text","text":"done"}]}`:                              false,
 		`{"resultType":7,"content":[{"type":"text","text":"done"}]}`:                                       false,
-		`{"resultType":null,"content":[{"type":"text","text":"done"}]}`:                                    false,
+		`{"resultType":null,"content":[{"type":"text","text":"done"}]}`:                                    true,
 		`{"resultType":"input_required"}`:                                                                  false,
 		`{"resultType":"input_required","inputRequests":[]}`:                                               false,
 		`{"resultType":"input_required","inputRequests":{"x":7}}`:                                          false,

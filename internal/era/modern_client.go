@@ -385,5 +385,13 @@ func (c *Client) subscription(id []byte) *clientSubscription {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.subscriptions[known]
+	if s := c.subscriptions[known]; s != nil {
+		return s
+	}
+	for sent, s := range c.subscriptions { // some servers send a number as text
+		if known.Matches(sent) {
+			return s
+		}
+	}
+	return nil
 }

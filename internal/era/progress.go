@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strconv"
 	"sync"
 
@@ -94,8 +95,11 @@ func (r *report) readMember(key []byte, notification *jsonrpc.Request) (ok bool)
 	case `"progress"`:
 		r.params.Progress, ok = number(notification.Member("progress"))
 	case `"total"`:
-		r.total, ok = number(notification.Member("total"))
-		r.params.Total = &r.total
+		total := notification.Member("total")
+		if r.total, ok = number(total); ok {
+			r.params.Total = &r.total
+		}
+		ok = ok || jsonscan.KindOf(total) == jsonscan.Number // one that no float64 holds is absent
 	case `"message"`:
 		if raw := notification.Member("message"); jsonscan.KindOf(raw) == jsonscan.String {
 			r.params.Message, ok = jsonscan.Unquote(raw), true
@@ -161,10 +165,28 @@ func (c *Client) TrackProgress(handle func(token json.RawMessage, progress *json
 
 // handleProgress passes progress to the call that it belongs to, if there is one.
 func (c *Client) handleProgress(notification *jsonrpc.Request) {
+	token := notification.Member(mcp.MetaProgressToken)
 	c.mu.Lock()
-	handle := c.tracked[string(notification.Member(mcp.MetaProgressToken))]
+	handle := c.tracked[string(token)]
+	if handle == nil {
+		handle = c.tracked[plainToken(token)]
+	}
 	c.mu.Unlock()
 	if handle != nil {
 		handle(notification)
 	}
+}
+
+// plainToken returns the number in a progress token that a server sends back as text, or as a number such as 7.0. The
+// tokens of this client are numbers.
+func plainToken(token json.RawMessage) string {
+	switch jsonscan.KindOf(token) {
+	case jsonscan.String:
+		return jsonscan.Unquote(token)
+	case jsonscan.Number:
+		if n, err := strconv.ParseFloat(string(token), 64); err == nil && math.Abs(n) < 1<<53 {
+			return strconv.FormatFloat(n, 'f', -1, 64)
+		}
+	}
+	return ""
 }

@@ -124,18 +124,24 @@ func (e envelope) append(dst, result []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	meta := has.Get("_meta")
-	if meta == nil && has.Get("resultType") == nil && has.Get("ttlMs") == nil && has.Get("cacheScope") == nil {
+	if has.Get("_meta") == nil && has.Get("resultType") == nil && has.Get("ttlMs") == nil && has.Get("cacheScope") == nil {
 		return e.appendMembers(append(dst, result...)), nil
 	}
+	present := func(name string) json.RawMessage {
+		if value := has.Get(name); jsonscan.KindOf(value) != jsonscan.Null {
+			return value
+		}
+		return nil
+	}
+	meta := present("_meta")
 	if meta == nil {
 		meta = json.RawMessage("{}")
 	}
 	edits := []jsonscan.Edit{{Name: "resultType", Value: resultComplete}}
-	if e.ttl != nil && has.Get("ttlMs") == nil {
+	if e.ttl != nil && present("ttlMs") == nil {
 		edits = append(edits, jsonscan.Edit{Name: "ttlMs", Value: e.ttl})
 	}
-	if e.ttl != nil && has.Get("cacheScope") == nil {
+	if e.ttl != nil && present("cacheScope") == nil {
 		edits = append(edits, jsonscan.Edit{Name: "cacheScope", Value: e.scope})
 	}
 	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaServerInfo, Value: e.serverInfo}); err != nil {

@@ -104,7 +104,7 @@ func TestTamperedState(t *testing.T) {
 			}
 			eratest.WantError(t, with(`"`+state[:i]+string(other)+state[i+1:]+`"`), jsonrpc.InvalidParams)
 		}
-		for _, raw := range []string{`""`, `null`, `7`, `{}`, `"x"`, `"` + state + `x"`, `"` + state[1:] + `"`, `"` + strings.Repeat("A", 1<<20) + `"`} {
+		for _, raw := range []string{`""`, `7`, `{}`, `"x"`, `"` + state + `x"`, `"` + state[1:] + `"`, `"` + strings.Repeat("A", 1<<20) + `"`} {
 			eratest.WantError(t, with(raw), jsonrpc.InvalidParams)
 		}
 		eratest.Want(t, with(`"`+state+`"`), `"input_required"`, "result", "resultType") // the unchanged state is valid
