@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -21,6 +22,7 @@ import (
 type Catalog struct {
 	entries    [kindCount][]*Entry
 	index      [kindCount]map[string]*Entry
+	uris       map[string]*Entry      // the resources by [uritemplate.Equivalent] of their URI
 	templates  []matcher              // templates and skills that match URIs, in the order of the parts
 	dropped    map[*Entry]droppedURIs // of templates and skills
 	resolve    resolver
@@ -52,10 +54,14 @@ func (m *matcher) matches(uri string) bool {
 	return m.Match != nil && !m.dropped.has(uri) && m.Match(uri)
 }
 
-// droppedURIs are sets of URIs, which templates share.
+// droppedURIs are sets of URIs in the form of [uritemplate.Equivalent], which templates share.
 type droppedURIs []map[string]bool
 
 func (d droppedURIs) has(uri string) bool {
+	if len(d) == 0 {
+		return false
+	}
+	uri = uritemplate.Equivalent(uri)
 	return slices.ContainsFunc(d, func(set map[string]bool) bool { return set[uri] })
 }
 
@@ -115,6 +121,14 @@ func (c *Catalog) add(e *Entry, dropped droppedURIs) {
 	}
 	c.index[e.Kind][e.Name] = e
 	c.entries[e.Kind] = append(c.entries[e.Kind], e)
+	if e.Kind == mcp.KindResource {
+		if c.uris == nil {
+			c.uris = make(map[string]*Entry)
+		}
+		if equivalent := uritemplate.Equivalent(e.Name); c.uris[equivalent] == nil {
+			c.uris[equivalent] = e
+		}
+	}
 	if !kinds[e.Kind].matchesURIs {
 		return
 	}
@@ -133,13 +147,17 @@ func (c *Catalog) All(kind mcp.Kind) iter.Seq[*Entry] { return slices.Values(c.e
 // Len returns the number of entries of a kind.
 func (c *Catalog) Len(kind mcp.Kind) int { return len(c.entries[kind]) }
 
-// Lookup returns the entry with this kind and name, or nil. The name of a resource is its URI. For
-// a URI that is not listed, Lookup returns the first template or skill that matches it. A URI whose resource
-// was dropped by [Catalog.Map] matches no template of that catalog.
+// Lookup returns the entry with this kind and name, or nil. The name of a resource is its URI. It
+// returns the first resource with an equivalent URI if none has the URI itself: scheme and host in another case, or
+// percent-encoding where none is needed. For a URI that is not listed, Lookup returns the first
+// template or skill that matches it. A URI whose resource was dropped by [Catalog.Map] matches no
+// template of that catalog.
 func (c *Catalog) Lookup(kind mcp.Kind, name string) *Entry {
 	e := c.index[kind][name]
 	if e == nil && kind == mcp.KindResource {
-		return c.matchTemplate(name)
+		if e = c.uris[uritemplate.Equivalent(name)]; e == nil {
+			return c.matchTemplate(name)
+		}
 	}
 	return e
 }
@@ -190,7 +208,7 @@ func (c *Catalog) mapWith(f func(*Entry) *Entry, more resolver) *Catalog {
 			e = f(e)
 			switch {
 			case e == nil && mcp.Kind(kind) == mcp.KindResource:
-				dropped[entries[i].Name] = true
+				dropped[uritemplate.Equivalent(entries[i].Name)] = true
 			case e == nil:
 			case kinds[kind].matchesURIs:
 				except := c.dropped[entries[i]]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -483,3 +484,12 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// listedURI returns the URI of the entry if uri is an equivalent spelling of it, so that guards and functions do not
+// depend on the spelling. It returns uri for other entries, such as templates.
+func (e *Entry) listedURI(uri string) string {
+	if e.Kind == mcp.KindResource && uri != e.Name && uritemplate.Equivalent(uri) == uritemplate.Equivalent(e.Name) {
+		return e.Name
+	}
+	return uri
+}

@@ -443,6 +443,9 @@ func (s *Server) watchResources(ctx context.Context, call *mcp.Call, to *subscri
 		if err != nil {
 			return err
 		}
+		if entry := s.Catalog().Lookup(mcp.KindResource, uri); entry != nil {
+			uri = entry.listedURI(uri) // the URI in the notifications
+		}
 		to.filter.ResourceSubscriptions = append(to.filter.ResourceSubscriptions, uri)
 		to.stops = append(to.stops, stop)
 	}
@@ -461,7 +464,7 @@ func (s *Server) subscribeResource(ctx context.Context, call *mcp.Call, uri stri
 		return nil, mcp.ResourceNotFound(uri)
 	}
 	one := *call
-	one.Resolve(&entry.Target, uri, s.recheckFunc)
+	one.Resolve(&entry.Target, entry.listedURI(uri), s.recheckFunc)
 	if entry.Subscribe == nil {
 		return func() {}, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -495,6 +496,71 @@ func TestSchemesAndHosts(t *testing.T) {
 			t.Errorf("another path gives %v", err)
 		}
 	})
+}
+
+// TestEquivalentURIs checks that a resource is found by each equivalent spelling of its URI, before a template that
+// matches it too, and that guards and functions see the URI that is listed.
+func TestEquivalentURIs(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		const listed = "app://Shop.example/a~b%20c?x=A%2FB"
+		seen := make(chan string, 100)
+		inner := newServer(nil)
+		server.AddTemplate(inner, server.Template{URITemplate: "app://shop.example/{+path}"}, func(context.Context, *server.Request, map[string]string) (string, error) {
+			return "template", nil
+		})
+		server.AddResource(inner, server.Resource{URI: listed}, func(_ context.Context, r *server.Request) (string, error) {
+			seen <- r.Call().URI() + " " + jsonscan.Unquote(r.Call().Member("uri"))
+			return "static", nil
+		})
+		reads(inner, server.Resource{URI: "app://shop.example/hidden"}, "hidden")
+		outer := newServer(nil)
+		if err := outer.Mount(inner.Provider(), nil); err != nil {
+			t.Fatal(err)
+		}
+		for name, s := range map[string]*server.Server{"server": inner, "mounted": outer} {
+			session := connect(t, s, era)
+			for _, uri := range []string{
+				listed, "APP://SHOP.EXAMPLE/a~b%20c?x=A%2FB", "app://shop.example/a%7Eb%20c?x=A%2fB", "app://shop.example/%61~%62%20c?x=%41%2FB",
+			} {
+				if got := contents(t, session, uri); !strings.Contains(got, `"static"`) || !strings.Contains(got, `"uri":"`+listed+`"`) {
+					t.Errorf("%s: %s holds %s", name, uri, got)
+				}
+				for len(seen) > 0 {
+					if got := <-seen; !strings.HasPrefix(got, listed+" ") || name == "mounted" && got != listed+" "+listed {
+						t.Errorf("%s: %s is seen as %s", name, uri, got)
+					}
+				}
+			}
+			for _, uri := range []string{"app://shop.example/A~b%20c?x=A%2FB", "app://shop.example/a~b%20c?x=A/B", "app://shop.example/a~b%20c?X=A%2FB"} {
+				if got := contents(t, session, uri); !strings.Contains(got, `"template"`) {
+					t.Errorf("%s: %s holds %s", name, uri, got)
+				}
+			}
+		}
+	})
+}
+
+// TestDroppedResourceInAnySpelling checks that no template matches an equivalent spelling of a resource that was dropped.
+func TestDroppedResourceInAnySpelling(t *testing.T) {
+	s := newServer(nil)
+	server.AddTemplate(s, server.Template{URITemplate: "app://shop.example/{+path}"}, func(context.Context, *server.Request, map[string]string) (string, error) {
+		return "template", nil
+	})
+	reads(s, server.Resource{URI: "app://shop.example/secret"}, "secret")
+	dropped := s.Catalog().Map(func(e *server.Entry) *server.Entry {
+		if e.Kind == mcp.KindResource {
+			return nil
+		}
+		return e
+	})
+	for _, uri := range []string{"app://shop.example/secret", "APP://SHOP.example/secret", "app://shop.example/s%65cret"} {
+		if e := dropped.Lookup(mcp.KindResource, uri); e != nil {
+			t.Errorf("%s is %s", uri, e.Name)
+		}
+	}
+	if e := dropped.Lookup(mcp.KindResource, "app://shop.example/other"); e == nil {
+		t.Error("the template matches nothing")
+	}
 }
 
 // TestResourcesMayShareAName checks that resources are identified by URI.

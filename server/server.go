@@ -347,7 +347,7 @@ func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 		call.Resolve(nil, uri, nil)
 		return nil, nil
 	}
-	call.Resolve(&entry.Target, uri, s.recheckFunc)
+	call.Resolve(&entry.Target, entry.listedURI(uri), s.recheckFunc)
 	return entry, nil
 }
 

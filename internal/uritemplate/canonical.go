@@ -16,6 +16,21 @@ import (
 // An encoded delimiter therefore differs from a delimiter, a search never finds the middle of a
 // percent-encoded character, and text without percent signs is canonical.
 
+// Equivalent returns a text that is the same for URIs that are equivalent: they differ only in the case of scheme and
+// host, and in the percent-encoding of characters that need none. RFC 3986, section 6.2.2. A URI that is malformed
+// is equivalent only to itself. The text is no URI.
+func Equivalent(uri string) string {
+	text, ok := canonical(uri)
+	if !ok {
+		return uri
+	}
+	n := foldedLength(text)
+	if folded := strings.ToLower(text[:n]); folded != text[:n] {
+		return folded + text[n:]
+	}
+	return text
+}
+
 // canonical returns the canonical form of uri; ok is false if uri has malformed
 // percent-encoding or is, decoded, not valid UTF-8.
 func canonical(uri string) (text string, ok bool) {

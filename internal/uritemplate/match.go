@@ -207,7 +207,10 @@ func foldedLength(text string) int {
 		return 0
 	}
 	authority, ok := strings.CutPrefix(rest, "//")
-	host, _, _ := strings.Cut(authority, "/")
+	host := authority
+	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+		host = authority[:end]
+	}
 	if !ok || strings.Contains(host, "@") || strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
 		return len(scheme) + len(":")
 	}
