@@ -390,7 +390,7 @@ const (
 	minPooled = 8 << 10
 )
 
-// readBody reads a body of at most limit bytes. It uses the given buffer if that is large
+// readBody reads a body of at most limit bytes, without a byte order mark. It uses the given buffer if that is large
 // enough. The error is a *SizeError or an error of the network.
 func readBody(res *http.Response, body []byte, limit int64) ([]byte, error) {
 	size := int64(512)
@@ -415,7 +415,7 @@ func readBody(res *http.Response, body []byte, limit int64) ([]byte, error) {
 		case int64(len(body)) > limit:
 			return body, &SizeError{limit}
 		case err == io.EOF:
-			return body, nil
+			return jsonscan.TrimBOM(body), nil
 		case err != nil:
 			return body, err
 		}

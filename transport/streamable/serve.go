@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 type ServeOptions struct {
 	// Options configures the endpoint; see [Handler].
 	Options
-	// Path is the path of the endpoint. Default "/mcp".
+	// Path is the path of the endpoint, also with a slash at its end. Default "/mcp".
 	Path string
 	// Wrap returns the handler to serve instead of the endpoint, for example one that
 	// authenticates callers first. Default: the endpoint itself.
@@ -193,6 +194,9 @@ func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(o.path(), endpoint)
+	if !strings.HasSuffix(o.path(), "/") { // many clients are configured with a slash
+		mux.Handle(o.path()+"/{$}", endpoint)
+	}
 	mux.Handle("GET "+cmp.Or(o.ReadyPath, "/readyz"), ready)
 	if o.Other != nil {
 		mux.Handle("/", o.Other)

@@ -90,6 +90,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	endpoint := streamable.Handler(h.server, &streamable.Options{Logger: h.logger})
 	mux.Handle("/", h.afterStart(tools))
 	mux.Handle("/mcp", access.Handler(endpoint))
+	mux.Handle("/mcp/{$}", access.Handler(endpoint))
 	mux.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
 	mux.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
 	mux.Handle("/metrics", access.Handler(h.telemetry.metrics))

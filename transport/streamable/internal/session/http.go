@@ -205,9 +205,8 @@ func (t *Sessions) Get(w http.ResponseWriter, r *http.Request) {
 	case len(ids) > 1:
 		httpguard.Refuse(w, http.StatusBadRequest, jsonrpc.InvalidRequest, "the header Last-Event-ID is given more than once")
 	case len(ids) == 1 && t.resume(w, r, s, c, ids[0]):
-	case !s.unsolicited.attachFirst(c):
-		httpguard.Refuse(w, http.StatusConflict, jsonrpc.InvalidRequest, "this session has such a stream already")
 	default:
+		s.unsolicited.listen(c)
 		defer s.unsolicited.detach(c)
 		if err := t.replicas.publish(r.Context(), notice{Session: s.id, Listening: true, Stream: s.unsolicitedName()}, nil); err != nil && r.Context().Err() == nil {
 			t.config.Logger.Warn("streamable: other replicas were not notified of a stream", "error", err)

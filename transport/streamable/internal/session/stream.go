@@ -97,6 +97,7 @@ func (st *stream) Reply(msg []byte) {
 	defer st.mu.Unlock()
 	defer st.session.sessions.endCall(st.session)
 	switch c := st.response; {
+	case msg == nil && st.sendSessionEnd():
 	case msg == nil && st.name != "": // the call was canceled
 		st.store(entryEnd, nil)
 	case msg == nil:
@@ -108,6 +109,18 @@ func (st *stream) Reply(msg []byte) {
 	st.done = true
 	st.session.removeStream(st)
 	st.endResponse()
+}
+
+// sendSessionEnd sends the error of a call whose session has ended, if the response is an event stream. It reports
+// whether the error was sent.
+func (st *stream) sendSessionEnd() bool {
+	c, s := st.response, st.session
+	if c == nil || c.events == nil || st.done || st.call.IsZero() || !s.hasEnded() || s.sessions.ctx.Err() != nil {
+		return false
+	}
+	st.done = true
+	message, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: st.call, Error: errSessionEnded})
+	return err == nil && c.send(sse.Event{Data: message}) == nil
 }
 
 // TakeCharge returns the charge of the message that opened the stream.
@@ -304,21 +317,18 @@ func (st *stream) attach(c *response) {
 	st.response = c
 }
 
-// attachFirst sets the response that carries the stream of unsolicited messages. It returns
-// false if there is one already.
-func (st *stream) attachFirst(c *response) bool {
+// listen sets the response that carries the stream of unsolicited messages. It ends the previous one: a client that
+// asks again has lost it, or does not read it any more.
+func (st *stream) listen(c *response) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.response != nil {
-		return false
-	}
+	st.endResponse()
 	if st.lost { // the client does not resume it
 		st.reset()
 	}
 	st.response = c
 	st.open()
 	st.sendDropped()
-	return true
 }
 
 // resume sends missed events of earlier streams and the events after an entry of this one, and sets
@@ -361,6 +371,7 @@ func (st *stream) detach(c *response) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.response == c {
+		st.sendSessionEnd()
 		st.endResponse()
 	}
 	return c.stop()
