@@ -191,6 +191,28 @@ func TestDuplicateArguments(t *testing.T) {
 	}
 }
 
+// The server of a bridge gets the spelling of a URI that it lists.
+func TestEquivalentURIs(t *testing.T) {
+	const listed = "app://Shop.example/a~b"
+	eachPair(t, func(t *testing.T, caller, upstream client.Era) {
+		got := make(chan string, 10)
+		s := newServer("resources")
+		server.AddResource(s, server.Resource{URI: listed}, func(_ context.Context, r *server.Request) (string, error) {
+			got <- string(r.Call().Member("uri"))
+			return "static", nil
+		})
+		front := mount(t, bridge.Proxy(dialerTo(s).speaks(upstream), &bridge.ProxyOptions{Logger: quiet()}))
+		session := connect(t, pipeTo(front), client.Options{Era: caller})
+		for _, uri := range []string{listed, "APP://shop.example/a~b", "app://shop.example/%61%7Eb"} {
+			if read, err := session.ReadResource(t.Context(), uri, nil); err != nil || read.Text() != "static" {
+				t.Errorf("%s: %v, %v", uri, read, err)
+			} else if uri := <-got; uri != `"`+listed+`"` {
+				t.Errorf("the server is asked for %s", uri)
+			}
+		}
+	})
+}
+
 // raw returns the response to a call of a client of a version.
 func raw(t *testing.T, to *server.Server, version mcp.Version, method, params string) string {
 	t.Helper()

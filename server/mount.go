@@ -250,12 +250,6 @@ func (m *mount) forwardTo(e *Entry, handle mcp.Handler) mcp.Handler {
 			if params, err = replaceName(call, quoted); err != nil {
 				return nil, err
 			}
-		} else if e.Kind == mcp.KindResource && call.URI() == e.Name && !jsonscan.KeyIs(call.Member("uri"), e.Name) {
-			// The provider gets the spelling that it lists.
-			var err error
-			if params, err = jsonscan.Splice(nil, call.Params(), jsonscan.Edit{Name: "uri", Value: quoted}); err != nil {
-				return nil, err
-			}
 		}
 		inner, err := call.Enter(&e.Target, params, recheck)
 		if err != nil {

@@ -314,6 +314,9 @@ func (p *params) AppendJSON(dst []byte) ([]byte, error) {
 	case p.call.Member(memberTask) != nil && !p.call.Caller.Version.Modern(): // it is between the caller and this hop
 		edits = append(edits, jsonscan.Edit{Name: memberTask})
 	}
+	if uri := p.call.URI(); uri != "" && p.call.Method() == mcp.MethodResourcesRead && !jsonscan.KeyIs(p.call.Member("uri"), uri) {
+		edits = append(edits, jsonscan.Edit{Name: "uri", Value: jsonscan.AppendString(nil, uri)}) // the spelling that the server lists
+	}
 	if p.name != "" {
 		name := jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, p.name)}
 		if p.call.Method() == mcp.MethodComplete {
