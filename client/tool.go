@@ -169,7 +169,7 @@ func decodeAs[Out any](s *Session, name string, resp *jsonrpc.Response) (out Out
 			return out, &ToolError{Tool: name, Result: result}
 		}
 		if result.StructuredContent != nil && !wantsText { // null
-			err = unmarshal(result.StructuredContent, &out)
+			err = jsonvalue.Unmarshal(result.StructuredContent, &out)
 		} else {
 			err = decodeText(result, &out)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -109,7 +110,7 @@ func decodeRaw(d *jsontext.Decoder, raw *json.RawMessage) error {
 	return d.SkipValue()
 }
 
-// decodeBytes decodes base64, or null for no bytes.
+// decodeBytes decodes base64 in any form, or null for no bytes.
 func decodeBytes(d *jsontext.Decoder, data *[]byte) error {
 	if kind := d.PeekKind(); kind != jsontext.KindString {
 		return errors.ErrUnsupported
@@ -118,41 +119,14 @@ func decodeBytes(d *jsontext.Decoder, data *[]byte) error {
 	if err != nil {
 		return err
 	}
-	if *data, err = decodeBase64(raw); err != nil {
-		return &DecodeError{Expected: "base64", Got: "a string: " + err.Error()}
-	}
-	return nil
-}
-
-// decodeBase64 decodes a JSON string with base64 in the alphabet of RFC 4648, section 4 or 5, with or without
-// padding, and in lines.
-func decodeBase64(raw []byte) ([]byte, error) {
 	text := raw[1 : len(raw)-1]
 	if bytes.IndexByte(text, '\\') >= 0 {
 		text = jsonscan.AppendUnquoted(make([]byte, 0, len(raw)), raw)
 	}
-	data := make([]byte, base64.RawStdEncoding.DecodedLen(len(text)))
-	n, err := base64.StdEncoding.Decode(data, text)
-	if err == nil {
-		return data[:n], nil
+	if *data, err = jsonvalue.DecodeBase64(text); err != nil {
+		return &DecodeError{Expected: "base64", Got: "a string: " + err.Error()}
 	}
-	plain := bytes.Map(func(r rune) rune {
-		switch r {
-		case '-':
-			return '+'
-		case '_':
-			return '/'
-		case '\r', '\n', '\t', ' ':
-			return -1
-		}
-		return r
-	}, text)
-	unpadded := bytes.TrimRight(plain, "=")
-	if len(plain) > len(unpadded)+2 {
-		return nil, err
-	}
-	n, err = base64.RawStdEncoding.Decode(data, unpadded)
-	return data[:n], err
+	return nil
 }
 
 // decode decodes an object according to the tags of a struct. Names match exactly, and no name may

@@ -1,12 +1,12 @@
 package jsonvalue
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,11 +14,13 @@ import (
 
 // DecodeBase64 decodes base64 as peers write it: in the alphabet of RFC 4648, section 4 or 5, with or without padding,
 // and in lines.
-func DecodeBase64(text string) ([]byte, error) {
-	if data, err := base64.StdEncoding.DecodeString(text); err == nil {
-		return data, nil
+func DecodeBase64(text []byte) ([]byte, error) {
+	data := make([]byte, base64.RawStdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(data, text)
+	if err == nil {
+		return data[:n], nil
 	}
-	plain := strings.Map(func(r rune) rune {
+	plain := bytes.Map(func(r rune) rune {
 		switch r {
 		case '-':
 			return '+'
@@ -29,11 +31,12 @@ func DecodeBase64(text string) ([]byte, error) {
 		}
 		return r
 	}, text)
-	unpadded := strings.TrimRight(plain, "=")
+	unpadded := bytes.TrimRight(plain, "=")
 	if len(plain) > len(unpadded)+2 {
-		return nil, base64.CorruptInputError(len(unpadded))
+		return nil, err
 	}
-	return base64.RawStdEncoding.DecodeString(unpadded)
+	n, err = base64.RawStdEncoding.Decode(data, unpadded)
+	return data[:n], err
 }
 
 // decodeBytes decodes a string into a slice or array of bytes.
@@ -47,7 +50,7 @@ func decodeBytes(dec *jsontext.Decoder, into any) error {
 	if err != nil {
 		return err
 	}
-	data, err := DecodeBase64(token.String())
+	data, err := DecodeBase64([]byte(token.String()))
 	if err == nil && kind == reflect.Array && len(data) != target.Len() {
 		err = fmt.Errorf("decoded length of %d mismatches array length of %d", len(data), target.Len())
 	}

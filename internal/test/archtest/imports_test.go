@@ -60,7 +60,7 @@ schema:                   internal/jsonscan internal/jsonvalue internal/pattern
                           github.com/santhosh-tekuri/jsonschema/v6 golang.org/x/sync
 
 # L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
-mcp:                      jsonrpc internal/jsonscan github.com/go-json-experiment/json
+mcp:                      jsonrpc internal/jsonscan internal/jsonvalue github.com/go-json-experiment/json
 
 # Files by names that come from other programs, and their media types.
 server/internal/filetree: mcp
