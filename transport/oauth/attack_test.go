@@ -264,6 +264,12 @@ func TestEndpointsInTheClear(t *testing.T) {
 				w.editMetadata = func(metadata map[string]any) { metadata[name] = at }
 			}
 			_, err := w.request(w.client(nil))
+			if name == "challenge" { // nothing is sent there, and the well-known location is used
+				if err != nil || w.count("resource/.well-known/oauth-protected-resource/mcp") != 1 {
+					t.Errorf("%s is %s: got %v after %v", name, at, err, w.requests)
+				}
+				continue
+			}
 			if !is[*oauth.MetadataError](err) && !is[*oauth.URLError](err) || len(w.opened) > 0 {
 				t.Errorf("%s is %s: got %v", name, at, err)
 			}

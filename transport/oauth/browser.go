@@ -49,6 +49,9 @@ type LoopbackReceiver struct {
 	// Page is the plain text that the person reads after the response has arrived. Default
 	// a sentence in English.
 	Page string
+	// Port is the port to listen at, for a registration whose redirect URI has a fixed port. Listen
+	// returns an error if the port is not free. Default any free port.
+	Port uint16
 }
 
 const (
@@ -58,9 +61,10 @@ const (
 	maxCallback = 16 << 10
 )
 
-// Listen listens at the port of previousURI, if it is free, else at any port.
+// Listen listens at the port of the options, else at the port of previousURI, if it is free, else at
+// any port.
 func (r *LoopbackReceiver) Listen(ctx context.Context, state, previousURI string) (CallbackListener, error) {
-	listener, err := listenLoopback(ctx, previousURI)
+	listener, err := listenLoopback(ctx, r.Port, previousURI)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +81,11 @@ func (r *LoopbackReceiver) Listen(ctx context.Context, state, previousURI string
 	return l, nil
 }
 
-func listenLoopback(ctx context.Context, previousURI string) (net.Listener, error) {
+func listenLoopback(ctx context.Context, port uint16, previousURI string) (net.Listener, error) {
 	var config net.ListenConfig
+	if port != 0 {
+		return config.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	}
 	if u, err := url.Parse(previousURI); err == nil && u.Hostname() == "127.0.0.1" && u.Port() != "" && u.Path == callbackPath {
 		if listener, err := config.Listen(ctx, "tcp4", u.Host); err == nil {
 			return listener, nil

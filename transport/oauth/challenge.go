@@ -63,113 +63,166 @@ func appendQuoted(dst []byte, text string) []byte {
 }
 
 // ParseChallenges parses the lines of a WWW-Authenticate header: at most 16
-// challenges in 16 KiB. If a challenge is malformed, it returns an error and the challenges
-// before.
+// challenges in 16 KiB. If the header is malformed, it returns an error and everything that it could
+// read: of a parameter that is repeated the first value, values without quotes, parameters without
+// commas, and a list of scopes without quotes.
 func ParseChallenges(lines []string) ([]Challenge, error) {
-	var all []Challenge
+	p := &challengeParser{}
 	size := 0
 	for _, line := range lines {
 		if size += len(line); size > maxChallengeBytes {
-			return all, errors.New("the challenges have more than 16 KiB")
+			p.fail(errors.New("the challenges have more than 16 KiB"))
+			break
 		}
-		p := challengeParser{rest: line}
-		for p.list(); p.rest != ""; p.list() {
-			if len(all) == maxChallenges {
-				return all, fmt.Errorf("there are more than %d challenges", maxChallenges)
-			}
-			challenge, err := p.challenge()
-			if err != nil {
-				return all, err
-			}
-			all = append(all, challenge)
-		}
+		p.parse(line)
 	}
-	return all, nil
+	return p.all, p.err
 }
-
-// A challengeParser parses one line.
-type challengeParser struct{ rest string }
 
 var errChallenge = errors.New("the challenge does not follow RFC 9110, section 11.6.1")
 
-// challenge parses a scheme and its token68 or parameters.
-func (p *challengeParser) challenge() (Challenge, error) {
-	c := Challenge{Scheme: p.token()}
-	if c.Scheme == "" {
-		return c, errChallenge
+// A challengeParser parses lines, and continues after mistakes.
+type challengeParser struct {
+	all   []Challenge
+	err   error  // the first mistake
+	rest  string // of the line
+	first int    // the index of the first challenge of the line
+	comma bool   // a comma was read after the last scheme, parameter or token68
+	scope bool   // the last parameter is a scope without quotes
+}
+
+func (p *challengeParser) fail(err error) {
+	if p.err == nil {
+		p.err = err
 	}
-	if !p.space() {
-		return c, p.end()
-	}
-	for {
-		name, value, ok, err := p.param()
-		if err != nil {
-			return c, err
-		}
-		if !ok {
-			break
-		}
-		if _, twice := c.Params[name]; twice || len(c.Params) == maxChallengeParams {
-			return c, errChallenge
-		}
-		if c.Params == nil {
-			c.Params = make(map[string]string)
-		}
-		c.Params[name] = value
-		if p.space(); p.rest == "" {
-			return c, nil
-		}
-		if p.rest[0] != ',' {
-			return c, errChallenge
-		}
-		p.list()
-	}
-	if c.Params == nil {
-		c.Token = p.token68()
+}
+
+func (p *challengeParser) parse(line string) {
+	p.rest, p.first, p.comma, p.scope = line, len(p.all), true, false
+	for p.list(); p.rest != ""; p.list() {
+		name := p.token()
+		after := p.rest
 		p.space()
-		return c, p.end()
+		switch {
+		case name == "":
+			p.fail(errChallenge)
+			p.rest = p.rest[1:]
+		case strings.HasPrefix(p.rest, "="):
+			p.rest = p.rest[1:]
+			p.param(strings.ToLower(name))
+		case p.scope && !p.comma:
+			p.fail(errChallenge)
+			p.all[p.current()].Params["scope"] += " " + name
+		case !p.comma && !p.paramFollows(after):
+			p.fail(errChallenge) // it is no scheme either
+		case len(p.all) == maxChallenges:
+			p.fail(fmt.Errorf("there are more than %d challenges", maxChallenges))
+			return
+		default:
+			p.rest = after
+			p.scheme(name)
+		}
 	}
-	return c, nil // the scheme of the next challenge follows
 }
 
-// end returns an error unless a challenge without parameters can end here.
-func (p *challengeParser) end() error {
-	if p.rest != "" && p.rest[0] != ',' {
-		return errChallenge
+// paramFollows reports whether white space and a parameter follow.
+func (*challengeParser) paramFollows(rest string) bool {
+	ahead := challengeParser{rest: rest}
+	if !ahead.space() || ahead.token() == "" {
+		return false
 	}
-	return nil
+	ahead.space()
+	return strings.HasPrefix(ahead.rest, "=")
 }
 
-// param parses a parameter. ok is false if none follows.
-func (p *challengeParser) param() (name, value string, ok bool, err error) {
-	before := p.rest
-	name = p.token()
-	p.space()
-	if name == "" || !strings.HasPrefix(p.rest, "=") {
-		p.rest = before
-		return "", "", false, nil
+// scheme begins a challenge. A token68 may follow.
+func (p *challengeParser) scheme(name string) {
+	if !p.comma {
+		p.fail(errChallenge)
 	}
-	p.rest = p.rest[1:]
+	c := Challenge{Scheme: name}
+	if p.space() {
+		before := p.rest
+		c.Token = p.token68()
+		if p.space(); p.rest != "" && p.rest[0] != ',' {
+			c.Token, p.rest = "", before // a parameter
+		}
+	}
+	p.all = append(p.all, c)
+	p.comma, p.scope = false, false
+}
+
+// current returns the index of the challenge to which a parameter belongs, -1 if there is none.
+func (p *challengeParser) current() int {
+	last := len(p.all) - 1
+	if last < p.first {
+		return -1
+	}
+	if p.comma && p.all[last].Params == nil { // it is not the parameter of a scheme before the comma
+		p.fail(errChallenge)
+		for i := last; i >= p.first; i-- {
+			if p.all[i].Params != nil {
+				return i
+			}
+		}
+	}
+	return last
+}
+
+// param parses the value of a parameter and adds it to its challenge.
+func (p *challengeParser) param(name string) {
 	p.space()
+	quoted := strings.HasPrefix(p.rest, `"`)
+	value := p.value()
+	i := p.current()
+	if i < 0 {
+		p.fail(errChallenge)
+		return
+	}
+	c := &p.all[i]
+	if c.Params == nil {
+		c.Params = make(map[string]string)
+	} else if !p.comma {
+		p.fail(errChallenge)
+	}
+	_, twice := c.Params[name]
+	if twice || len(c.Params) == maxChallengeParams {
+		p.fail(errChallenge)
+	} else {
+		c.Params[name], c.Token = value, ""
+	}
+	p.comma, p.scope = false, name == "scope" && !quoted && !twice
+}
+
+// value parses a quoted string or a token. A value without quotes ends at white space or a comma. One
+// without a closing quote is the rest of the line.
+func (p *challengeParser) value() string {
 	if strings.HasPrefix(p.rest, `"`) {
-		value, err = p.quoted()
-		return strings.ToLower(name), value, err == nil, err
+		return p.quoted()
 	}
-	if value = p.token(); value == "" { // it was the padding of a token68
-		p.rest = before
-		return "", "", false, nil
+	if inner, ok := strings.CutPrefix(p.rest, "'"); ok {
+		if text, rest, ok := strings.Cut(inner, "'"); ok {
+			p.fail(errChallenge)
+			p.rest = rest
+			return text
+		}
 	}
-	return strings.ToLower(name), value, true, nil
+	value := p.take(isTokenByte)
+	more := p.take(func(b byte) bool { return b > ' ' && b < 0x7f && b != ',' })
+	if value == "" || more != "" {
+		p.fail(errChallenge)
+	}
+	return strings.TrimSuffix(value+more, ";")
 }
 
 // quoted parses a quoted string.
-func (p *challengeParser) quoted() (string, error) {
+func (p *challengeParser) quoted() string {
 	var b strings.Builder
 	for i := 1; i < len(p.rest); i++ {
 		switch c := p.rest[i]; {
 		case c == '"':
 			p.rest = p.rest[i+1:]
-			return b.String(), nil
+			return b.String()
 		case c == '\\' && i+1 < len(p.rest):
 			i++
 			b.WriteByte(p.rest[i])
@@ -177,7 +230,9 @@ func (p *challengeParser) quoted() (string, error) {
 			b.WriteByte(c)
 		}
 	}
-	return "", errChallenge
+	p.fail(errChallenge)
+	p.rest = ""
+	return b.String()
 }
 
 func (p *challengeParser) token() string { return p.take(isTokenByte) }
@@ -194,7 +249,10 @@ func (p *challengeParser) token68() string {
 func (p *challengeParser) space() bool { return p.take(isBlank) != "" }
 
 // list skips the separators of list elements, which may be empty.
-func (p *challengeParser) list() { p.take(func(b byte) bool { return isBlank(b) || b == ',' }) }
+func (p *challengeParser) list() {
+	separators := p.take(func(b byte) bool { return isBlank(b) || b == ',' })
+	p.comma = p.comma || strings.Contains(separators, ",")
+}
 
 func (p *challengeParser) take(is func(byte) bool) string {
 	i := 0

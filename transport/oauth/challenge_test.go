@@ -37,6 +37,35 @@ func TestParseChallenges(t *testing.T) {
 	}
 }
 
+// What can be read of malformed challenges is kept.
+func TestChallengesWithMistakes(t *testing.T) {
+	type params = map[string]string
+	for text, want := range map[string][]oauth.Challenge{
+		`Bearer x=https://a.example/b?c=d&e, y=z`: {{Scheme: "Bearer", Params: params{"x": "https://a.example/b?c=d&e", "y": "z"}}},
+		`Bearer x="a" y="b" z=c`:                  {{Scheme: "Bearer", Params: params{"x": "a", "y": "b", "z": "c"}}},
+		`Bearer x="a"; y=b; z="c"`:                {{Scheme: "Bearer", Params: params{"x": "a", "y": "b", "z": "c"}}},
+		`Bearer x="a", x="b", X="c", y="d"`:       {{Scheme: "Bearer", Params: params{"x": "a", "y": "d"}}},
+		`Bearer scope=a b c, x=y`:                 {{Scheme: "Bearer", Params: params{"scope": "a b c", "x": "y"}}},
+		`Bearer scope=a b x=y`:                    {{Scheme: "Bearer", Params: params{"scope": "a b", "x": "y"}}},
+		`Bearer scope=a,b, x=y`:                   {{Scheme: "Bearer", Params: params{"scope": "a", "x": "y"}}, {Scheme: "b"}},
+		`Bearer scope=, x=y`:                      {{Scheme: "Bearer", Params: params{"x": "y"}}},
+		`Bearer, x=y`:                             {{Scheme: "Bearer", Params: params{"x": "y"}}},
+		`Bearer: x=y`:                             {{Scheme: "Bearer", Params: params{"x": "y"}}},
+		`Bearer x='a b', y='c'`:                   {{Scheme: "Bearer", Params: params{"x": "a b", "y": "c"}}},
+		`Bearer x="a, y="b`:                       {{Scheme: "Bearer", Params: params{"x": "a, y="}}},
+		`Bearer x="a", y="b, z`:                   {{Scheme: "Bearer", Params: params{"x": "a", "y": "b, z"}}},
+		`Basic realm="x" Bearer y="z"`:            {{Scheme: "Basic", Params: params{"realm": "x"}}, {Scheme: "Bearer", Params: params{"y": "z"}}},
+		`Bearer (a) {b}, x=y`:                     {{Scheme: "Bearer", Params: params{"x": "y"}}},
+		`"x", Bearer y=z`:                         {{Scheme: "x"}, {Scheme: "Bearer", Params: params{"y": "z"}}},
+		`x=y, Bearer y=z`:                         {{Scheme: "Bearer", Params: params{"y": "z"}}},
+	} {
+		got, err := oauth.ParseChallenges([]string{text})
+		if diff := cmp.Diff(want, got); err == nil || diff != "" {
+			t.Errorf("%q: %v\n%s", text, err, diff)
+		}
+	}
+}
+
 func TestMalformedChallenges(t *testing.T) {
 	for _, text := range []string{
 		`"x"`, `=`, `Bearer x="y`, `Bearer x="y\`, `Bearer x=y z`, `Bearer x=y x=z`, `Bearer x=y, X=z`, `Bearer a b c`, `(x)`, "Bearer x=\x00", "Bearer \x00",

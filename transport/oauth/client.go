@@ -203,7 +203,8 @@ type tokenChallenge struct {
 	dpop   bool // the server accepts only tokens that are bound to a key
 }
 
-// readChallenge reads the challenges of a response. It ignores those that are malformed.
+// readChallenge reads the challenges of a response. Of several challenges with the scheme Bearer,
+// the first that has a parameter counts.
 func readChallenge(res *http.Response) tokenChallenge {
 	t := tokenChallenge{status: res.StatusCode}
 	challenges, _ := ParseChallenges(res.Header["Www-Authenticate"])
@@ -211,10 +212,15 @@ func readChallenge(res *http.Response) tokenChallenge {
 	for _, challenge := range challenges {
 		switch {
 		case challenge.Is("Bearer"):
-			bearer = true
-			if t.params == nil || t.dpop {
-				t.params = challenge.Params
+			if t.params == nil || t.dpop && !bearer {
+				t.params = make(map[string]string)
 			}
+			for name, value := range challenge.Params {
+				if _, known := t.params[name]; !known {
+					t.params[name] = value
+				}
+			}
+			bearer = true
 		case challenge.Is("DPoP"):
 			if t.params == nil || challenge.Params["error"] != "" {
 				t.params = challenge.Params
@@ -295,6 +301,14 @@ type ClientOptions struct {
 	// NoRefresh disables refresh tokens: neither the scope offline_access nor a registration
 	// requests them.
 	NoRefresh bool
+	// NoResource omits the parameter resource (RFC 8707) from authorization and token requests. It is
+	// for an authorization server that refuses the parameter, such as Microsoft Entra ID, whose
+	// scopes name the resource. A token is then not bound to the server, unless its scopes do that.
+	NoResource bool
+	// AssumePKCE accepts an authorization server whose metadata have no
+	// code_challenge_methods_supported, such as Microsoft Entra ID, which supports PKCE without
+	// declaring it. A server that ignores PKCE does not protect the code. Requests always use S256.
+	AssumePKCE bool
 	// DPoP binds tokens to a key of this client (RFC 9449) and refuses tokens that are not
 	// bound. If a server demands bound tokens, the client binds them without this option.
 	DPoP bool

@@ -15,8 +15,12 @@
 // (RFC 8414 or OpenID Connect Discovery) names its endpoints. Then a person logs in with a
 // browser: the authorization code flow of OAuth 2.1, with PKCE (RFC 7636), resource
 // indicators (RFC 8707) and the issuer in the response (RFC 9207). The client sends the
-// request again with the token. Programs without a person use another [Flow]:
+// request again with the token. Programs without a person use another [Flow]: [SavedTokens],
 // [ClientCredentials], [JWTBearer] or [EnterpriseManaged].
+//
+// Metadata are searched at every place that the specifications name. A place without a usable
+// document, whatever its answer, does not end the search. The file testdata/logins.md lists unusual
+// servers, and which of them are refused and why.
 //
 // A [TokenStore] keeps tokens and registrations. Programs may share one. [Client.Logout]
 // deletes a token and revokes it (RFC 7009).

@@ -41,8 +41,11 @@ type MetadataError struct {
 	URL string
 	// Reason says what was expected and what the document has. It may be empty.
 	Reason string
-	// Err is the cause, if there is one.
+	// Err is the cause, if there is one. If a document is at none of several places, it wraps one
+	// MetadataError for each.
 	Err error
+
+	failure failure
 }
 
 // Error names the document and the reason.

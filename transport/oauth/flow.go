@@ -15,8 +15,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// A Flow is a way to obtain a token: [*CodeFlow], [*ClientCredentials], [*JWTBearer] or
-// [*EnterpriseManaged].
+// A Flow is a way to obtain a token: [*CodeFlow], [*SavedTokens], [*ClientCredentials],
+// [*JWTBearer] or [*EnterpriseManaged].
 type Flow interface {
 	// check returns an error if the flow is configured wrongly.
 	check(opts *ClientOptions) error
@@ -70,7 +70,7 @@ func (f *CodeFlow) token(ctx context.Context, r *tokenRequest) (*oauth2.Token, e
 
 // login lets the person log in once.
 func (f *CodeFlow) login(ctx context.Context, r *tokenRequest) (*oauth2.Token, error) {
-	if err := r.server.checkPKCE(); err != nil {
+	if err := r.server.checkPKCE(r.client.options.AssumePKCE); err != nil {
 		return nil, err
 	}
 	receiver, timeout := f.Receiver, f.Timeout
@@ -117,7 +117,7 @@ var errLoginTimeout = errors.New("the person did not log in before the timeout")
 func (f *CodeFlow) authorize(ctx context.Context, r *tokenRequest, listener CallbackListener, state string) (code, verifier string, err error) {
 	verifier = oauth2.GenerateVerifier()
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
-	if r.resource != "" {
+	if r.sendsResource() {
 		options = append(options, oauth2.SetAuthURLParam("resource", r.resource))
 	}
 	to, err := r.authorizationURL(oauth2.Config{ClientID: r.clientID, RedirectURL: r.redirectURI, Scopes: r.scopes}, state, options...)
@@ -199,6 +199,21 @@ func (m *serverMetadata) readAuthorization(response url.Values, state string) (s
 	return code, nil
 }
 
+// SavedTokens uses the tokens of [ClientOptions].Store and refreshes them. It obtains no other
+// tokens: when a server demands one, the error is [ErrLoginRequired]. It is for a program without a
+// person, which shares the store with a program at which a person logs in with a [CodeFlow]. A
+// token that the other program saves later is used, too.
+type SavedTokens struct{}
+
+// ErrLoginRequired says that no saved token can be used, and a person has to log in.
+var ErrLoginRequired = errors.New("there is no saved token that the server accepts: a person has to log in")
+
+func (*SavedTokens) check(*ClientOptions) error { return nil }
+
+func (*SavedTokens) token(context.Context, *tokenRequest) (*oauth2.Token, error) {
+	return nil, ErrLoginRequired
+}
+
 // ClientCredentials obtains tokens for the program itself, without a person: the client
 // credentials grant (RFC 6749, section 4.4). It needs a [Registration] with a Secret or a
 // Key.
@@ -246,7 +261,7 @@ func (f *JWTBearer) check(*ClientOptions) error {
 
 func (f *JWTBearer) token(ctx context.Context, r *tokenRequest) (*oauth2.Token, error) {
 	issuer := r.server.issuer
-	registered := slices.ContainsFunc(r.client.options.Registrations, func(known Registration) bool { return known.Issuer == issuer })
+	registered := slices.ContainsFunc(r.client.options.Registrations, func(known Registration) bool { return known.Issuer != "" && sameIssuer(known.Issuer, issuer) })
 	if !registered && (f.Trust == nil || !f.Trust(issuer)) {
 		return nil, &RegistrationError{Issuer: issuer, Reason: "no assertion is sent to a server that neither ClientOptions.Registrations nor JWTBearer.Trust names"}
 	}
@@ -317,7 +332,7 @@ func (f *EnterpriseManaged) exchange(ctx context.Context, r *tokenRequest) (stri
 		return "", err
 	}
 	client := f.Client
-	client.Issuer = f.Issuer
+	client.Issuer = provider.issuer
 	token, err := r.sendTo(ctx, provider, &client, nil, r.params(url.Values{
 		"grant_type": {grantTokenExchange}, "requested_token_type": {typeIDJAG}, "audience": {r.server.issuer},
 		"subject_token": {string(subject)}, "subject_token_type": {cmp.Or(f.SubjectType, "urn:ietf:params:oauth:token-type:id_token")},

@@ -38,7 +38,7 @@ func FuzzResourceMetadata(f *testing.F) {
 		if err != nil || !httpclient.SameOrigin(u, server) || u.User != nil || strings.Contains(r.resource, "#") {
 			t.Fatalf("accepted the resource %q", r.resource)
 		}
-		if len(r.issuers) == 0 || len(r.issuers) > maxIssuers || len(r.scopes) > 128 || len(strings.Join(r.scopes, " ")) > 8<<10 {
+		if len(r.issuers) > maxIssuers || len(r.scopes) > 128 || len(strings.Join(r.scopes, " ")) > 8<<10 {
 			t.Fatalf("accepted %d issuers and %d scopes", len(r.issuers), len(r.scopes))
 		}
 		if err := syntax.CheckScopes(r.scopes); err != nil {
@@ -63,14 +63,18 @@ func FuzzServerMetadata(f *testing.F) {
 	guard := netguard.New(nil)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := parseDocument("https://as.example/x", text)
-		if err != nil || d.checkIssuer("https://as.example") != nil {
-			return
-		}
-		m, err := client.parseServerMetadata(d, "https://as.example")
 		if err != nil {
 			return
 		}
-		if m.issuer != "https://as.example" || guard.Check(m.tokenEndpoint) != nil || m.registrationEndpoint != "" && guard.Check(m.registrationEndpoint) != nil {
+		issuer, err := d.issuer("https://as.example")
+		if err != nil {
+			return
+		}
+		m, err := client.parseServerMetadata(d, issuer)
+		if err != nil {
+			return
+		}
+		if strings.TrimSuffix(m.issuer, "/") != "https://as.example" || guard.Check(m.tokenEndpoint) != nil || m.registrationEndpoint != "" && guard.Check(m.registrationEndpoint) != nil {
 			t.Fatalf("accepted %+v", m)
 		}
 	})

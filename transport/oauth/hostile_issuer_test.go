@@ -16,11 +16,11 @@ import (
 	"github.com/dovetail-go/dovetail/transport/oauth/oauthtest"
 )
 
-// Metadata must name its issuer byte for byte.
+// Metadata must name its issuer byte for byte, except for one slash at the end.
 func TestMetadataOfAnotherIssuer(t *testing.T) {
 	w := newFixture(t, nil)
 	client := w.client(nil)
-	for _, issuer := range []any{"", nil, "https://evil.example", w.issuer.URL + "/", strings.ToUpper(w.issuer.URL), w.issuer.URL + "/x", w.issuer.URL + "#", strings.Replace(w.issuer.URL, "127.0.0.1", "localhost", 1), w.resource.URL} {
+	for _, issuer := range []any{"", nil, "https://evil.example", w.issuer.URL + "//", w.issuer.URL + "/.", w.issuer.URL + "/?", strings.ToUpper(w.issuer.URL), w.issuer.URL + "/x", w.issuer.URL + "#", strings.Replace(w.issuer.URL, "127.0.0.1", "localhost", 1), w.resource.URL} {
 		w.editMetadata = func(metadata map[string]any) { metadata["issuer"] = issuer }
 		_, err := w.request(client)
 		wrong, ok := errors.AsType[*oauth.IssuerError](err)

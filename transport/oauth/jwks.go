@@ -46,7 +46,7 @@ const (
 
 // A keySource fetches and caches the keys of an issuer. Use newKeySource or fixedKeys.
 type keySource struct {
-	load    func(ctx context.Context) ([]byte, error) // nil if the keys never change
+	load    func(ctx context.Context) (issuer string, keys []byte, err error) // nil if the keys never change
 	current atomic.Pointer[keySet]
 	last    atomic.Pointer[fetchAttempt]
 	fetches singleflight.Group
@@ -61,7 +61,7 @@ type fetchAttempt struct {
 	err error
 }
 
-func newKeySource(load func(ctx context.Context) ([]byte, error)) *keySource {
+func newKeySource(load func(ctx context.Context) (issuer string, keys []byte, err error)) *keySource {
 	s := &keySource{load: load}
 	s.lifetime, s.cancel = context.WithCancelCause(context.Background())
 	return s
@@ -90,16 +90,16 @@ func keySourceOf(o *JWTOptions) (*keySource, error) {
 		return nil, err
 	}
 	issuer, keysURL, client := o.Issuer, o.KeysURL, newHTTPClient(guard)
-	return newKeySource(func(ctx context.Context) ([]byte, error) {
-		location := keysURL
+	return newKeySource(func(ctx context.Context) (string, []byte, error) {
+		location, named := keysURL, issuer
 		if location == "" {
 			var err error
-			if location, err = discoverKeys(ctx, client, issuer); err != nil {
-				return nil, err
+			if named, location, err = discoverKeys(ctx, client, issuer); err != nil {
+				return "", nil, err
 			}
 		}
 		body, _, err := guard.Get(ctx, location, maxDocument)
-		return body, err
+		return named, body, err
 	}), nil
 }
 
@@ -110,21 +110,17 @@ func verifierGuard(loopback bool, networks []netip.Prefix, resolver *net.Resolve
 	})
 }
 
-// discoverKeys returns the jwks_uri of an issuer's metadata.
-func discoverKeys(ctx context.Context, client *http.Client, issuer string) (string, error) {
-	d, err := fetchServerDocument(ctx, client, issuer)
-	if err != nil {
-		return "", err
-	}
-	var location string
-	d.get("jwks_uri", &location)
-	switch {
-	case d.err != nil:
-		return "", d.err
-	case strings.TrimSpace(location) == "":
-		return "", d.wrong("expected the member jwks_uri")
-	}
-	return location, nil
+// discoverKeys returns the jwks_uri of an issuer's metadata, and the issuer as they name it.
+func discoverKeys(ctx context.Context, client *http.Client, issuer string) (named, location string, err error) {
+	location, err = findServerDocument(ctx, client, issuer, func(d *document, issuer string) (keys string, err error) {
+		named = issuer
+		d.get("jwks_uri", &keys)
+		if d.err == nil && strings.TrimSpace(keys) == "" {
+			return "", d.wrong("expected the member jwks_uri")
+		}
+		return keys, d.err
+	})
+	return named, location, err
 }
 
 // find returns the keys with which a token may be signed.
@@ -201,7 +197,7 @@ func (s *keySource) fetch(old *keySet) (*keySet, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.lifetime, 2*keysTimeout)
 	defer cancel()
-	body, err := s.load(ctx)
+	issuer, body, err := s.load(ctx)
 	var keys []jose.JSONWebKey
 	if err == nil {
 		keys, err = parseKeys(body)
@@ -211,7 +207,7 @@ func (s *keySource) fetch(old *keySet) (*keySet, error) {
 		s.last.Store(&fetchAttempt{time.Now(), err})
 		return nil, err
 	}
-	set := &keySet{keys: keys, at: time.Now()}
+	set := &keySet{issuer: issuer, keys: keys, at: time.Now()}
 	s.current.Store(set)
 	s.last.Store(&fetchAttempt{at: set.at})
 	return set, nil
@@ -225,8 +221,9 @@ func (s *keySource) close(cause error) {
 
 // A keySet is a set of public keys.
 type keySet struct {
-	keys []jose.JSONWebKey
-	at   time.Time // when it was fetched
+	issuer string // as its metadata name it; "" for fixed keys
+	keys   []jose.JSONWebKey
+	at     time.Time // when it was fetched
 }
 
 var (

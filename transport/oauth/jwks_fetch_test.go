@@ -71,7 +71,7 @@ func TestKeysThatAreNotToBeHad(t *testing.T) {
 		keys     http.HandlerFunc
 		want     any
 	}{
-		"another issuer":          {metadata(`{"issuer":"ISSUER/","jwks_uri":"ISSUER/keys"}`), good, new(*oauth.IssuerError)},
+		"another issuer":          {metadata(`{"issuer":"ISSUER//","jwks_uri":"ISSUER/keys"}`), good, new(*oauth.IssuerError)},
 		"no issuer":               {metadata(`{"jwks_uri":"ISSUER/keys"}`), good, new(*oauth.IssuerError)},
 		"no keys named":           {metadata(`{"issuer":"ISSUER"}`), good, new(*oauth.MetadataError)},
 		"keys of a kind":          {metadata(`{"issuer":"ISSUER","jwks_uri":1}`), good, new(*oauth.MetadataError)},

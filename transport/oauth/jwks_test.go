@@ -29,21 +29,22 @@ type publisher struct {
 
 func (p *publisher) source() *keySource { return newKeySource(p.load) }
 
-func (p *publisher) load(ctx context.Context) ([]byte, error) {
+func (p *publisher) load(ctx context.Context) (string, []byte, error) {
 	p.fetches.Add(1)
 	if p.takes > 0 {
 		select {
 		case <-time.After(p.takes):
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return "", nil, context.Cause(ctx)
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
-		return nil, p.err
+		return "", nil, p.err
 	}
-	return json.Marshal(jose.JSONWebKeySet{Keys: p.keys})
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: p.keys})
+	return "", keys, err
 }
 
 // publish replaces the keys.

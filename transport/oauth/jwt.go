@@ -17,7 +17,9 @@ import (
 
 // JWTOptions configure a [JWTVerifier].
 type JWTOptions struct {
-	// Issuer is the authorization server, byte for byte as in its tokens. Required.
+	// Issuer is the authorization server. Required. Without KeysURL and Keys, it may differ from the
+	// issuer in the metadata by one slash at the end. Tokens must name the issuer of the metadata
+	// byte for byte, or without metadata this one.
 	Issuer string
 	// KeysURL is the URL of the issuer's keys (JWK Set, RFC 7517). Default the one in the
 	// issuer's metadata (RFC 8414 or OpenID Connect Discovery).
@@ -121,7 +123,11 @@ func (v *JWTVerifier) Verify(ctx context.Context, token Secret, audience string)
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.verify(v.issuer, audience, v.skew, false)
+	issuer := v.issuer
+	if set := v.keys.current.Load(); set.issuer != "" {
+		issuer = set.issuer
+	}
+	g, err := c.verify(issuer, audience, v.skew, false)
 	switch {
 	case err != nil:
 		return nil, err

@@ -156,6 +156,10 @@ func (c *Client) obtain(ctx context.Context, known *knownServer, server *url.URL
 			return err
 		}
 	}
+	_, onlySaved := c.options.Flow.(*SavedTokens)
+	if onlySaved && (old == nil || old.RefreshToken == "") {
+		return ErrLoginRequired
+	}
 	resource, err := c.discover(ctx, server, challenge.params["resource_metadata"])
 	if err != nil {
 		return err
@@ -166,8 +170,14 @@ func (c *Client) obtain(ctx context.Context, known *knownServer, server *url.URL
 		return err
 	}
 	defer unlock()
-	as, err := c.authorizationServer(ctx, issuer, resource.legacy)
+	as, err := c.authorizationServer(ctx, issuer, isAbsent(resource.missing))
 	if err != nil {
+		if resource.missing != nil {
+			err = &MetadataError{
+				URL: shown(server), Reason: "neither the server nor an authorization server at its origin has usable metadata",
+				Err: placesError{resource.missing, err}, failure: failureOfAll(resource.missing, err),
+			}
+		}
 		return err
 	}
 	if old != nil && (old.Issuer != as.issuer || old.Resource != resource.resource || as.url == "" && !old.Legacy) {
@@ -234,11 +244,11 @@ func (s *knownServer) countLogin(limit int, now time.Time) error {
 // has a registration, else the issuer of the old credentials, else the first.
 func (c *Client) chooseIssuer(resource *resourceMetadata, old *credentials) string {
 	for _, issuer := range resource.issuers {
-		if slices.ContainsFunc(c.options.Registrations, func(r Registration) bool { return r.Issuer == issuer }) {
+		if slices.ContainsFunc(c.options.Registrations, func(r Registration) bool { return r.Issuer != "" && sameIssuer(r.Issuer, issuer) }) {
 			return issuer
 		}
 	}
-	if old != nil && slices.Contains(resource.issuers, old.Issuer) {
+	if old != nil && slices.ContainsFunc(resource.issuers, func(issuer string) bool { return sameIssuer(issuer, old.Issuer) }) {
 		return old.Issuer
 	}
 	return resource.issuers[0]
@@ -276,6 +286,9 @@ func (c *Client) refreshAt(ctx context.Context, known *knownServer, server *url.
 	registration, err := request.existingRegistration(ctx)
 	if err != nil {
 		return err
+	}
+	if _, onlySaved := c.options.Flow.(*SavedTokens); onlySaved && registration == nil {
+		registration = &Registration{Issuer: as.issuer, ClientID: old.ClientID, Method: methodNone} // of the program that has logged in
 	}
 	if registration == nil || registration.ClientID != old.ClientID {
 		return errRegistrationGone
@@ -340,10 +353,11 @@ func isFinal(err error) bool {
 		return refused.Status < http.StatusInternalServerError
 	}
 	if missing, ok := errors.AsType[*MetadataError](err); ok {
-		return missing.Err == nil || errors.Is(err, errAbsent)
+		return missing.failure != temporary
 	}
+	_, other := errors.AsType[*IssuerError](err)
 	_, malformed := errors.AsType[*AnswerError](err)
-	return malformed || errors.Is(err, errRegistrationGone)
+	return other || malformed || errors.Is(err, errRegistrationGone)
 }
 
 // Limits of obtaining tokens.

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
@@ -23,7 +24,7 @@ const (
 	// maxDocument is the maximum length of a metadata document, and of a response of a
 	// token or registration endpoint, in bytes.
 	maxDocument = 1 << 20
-	// maxIssuers is the number of authorization servers that a resource may name.
+	// maxIssuers is how many authorization servers of a resource are considered.
 	maxIssuers = 16
 
 	resourceDocument = "oauth-protected-resource"
@@ -73,7 +74,7 @@ type document struct {
 }
 
 func parseDocument(url string, body []byte) (*document, error) {
-	members, err := jsonscan.ReadObject(body)
+	members, err := jsonscan.ReadObject(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	if err != nil {
 		return nil, &MetadataError{URL: url, Err: err}
 	}
@@ -87,59 +88,166 @@ func (d *document) get(name string, into any) {
 		return
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
+		d.fail(name)
+	}
+}
+
+// fail records the first member that had another type than expected.
+func (d *document) fail(name string) {
+	if d.err == nil {
 		d.err = d.wrong("the member " + name + " is of another type than expected")
 	}
 }
 
+// list decodes a member that lists strings. A member of another type counts as absent, and
+// elements that are no strings are left out.
+func (d *document) list(name string) []string {
+	var all []any
+	_ = json.Unmarshal(d.members.Get(name), &all) // nil if it is absent
+	var list []string
+	for _, element := range all {
+		if text, ok := element.(string); ok {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// flag decodes a member that is true or false, also in a string.
+func (d *document) flag(name string) bool {
+	switch strings.ToLower(strings.Trim(string(d.members.Get(name)), `"`)) {
+	case "true":
+		return true
+	case "", "false", "null":
+	default:
+		d.fail(name)
+	}
+	return false
+}
+
+// number decodes a member that is a number, also in a string. It returns 0 if the member is
+// absent or anything else.
+func (d *document) number(name string) float64 {
+	n, err := strconv.ParseFloat(strings.Trim(string(d.members.Get(name)), `" `), 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0
+	}
+	return n
+}
+
 func (d *document) wrong(reason string) error { return &MetadataError{URL: d.url, Reason: reason} }
 
-// errAbsent says that a location has no document.
-var errAbsent = errors.New("there is no document")
-
-// fetchDocument fetches a metadata document. At a guessed location, a refusal and a page
-// that is not JSON are errAbsent.
-func fetchDocument(ctx context.Context, client *http.Client, location string, guessed bool) (*document, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
+// fetchDocument fetches a metadata document. Its content type does not matter, because static
+// file servers do not know the type of a file without an extension.
+func fetchDocument(ctx context.Context, client *http.Client, place string) (*document, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
 	if err != nil {
 		return nil, &MetadataError{Reason: "expected a URL"}
 	}
 	req.Header.Set("Accept", "application/json")
 	at := shown(req.URL)
 	res, err := send(client, req)
-	if err != nil {
-		return nil, &MetadataError{URL: at, Err: err}
-	}
-	kind, _, _ := mime.ParseMediaType(res.header.Get("Content-Type"))
-	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
-	case guessed && (isAbsent(res.status) || res.status/100 == 2 && !isJSON):
-		return nil, errAbsent
-	case res.status != http.StatusOK:
-		return nil, &MetadataError{URL: at, Reason: "expected status 200, got " + http.StatusText(res.status)}
+	case err != nil:
+		return nil, &MetadataError{URL: at, Err: err, failure: failureOf(err)}
+	case res.status/100 != 2:
+		return nil, &MetadataError{URL: at, Reason: strings.TrimSpace(fmt.Sprintf("status %d %s", res.status, http.StatusText(res.status))), failure: failureOfStatus(res.status)}
 	}
 	return parseDocument(at, res.body)
 }
 
-// isAbsent reports whether a status says that there is no document. Other failures may be
-// temporary: after them, no default is assumed.
-func isAbsent(status int) bool {
-	switch status {
-	case http.StatusNotFound, http.StatusGone, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
-		return true
+// A failure says how the program continues after a [MetadataError].
+type failure int
+
+const (
+	unusable  failure = iota // the document is malformed, or not at a permitted place
+	absent                   // there is no document: status 404
+	temporary                // the network or the server failed
+	decisive                 // the document is refused, and no other place replaces it
+)
+
+func failureOf(err error) failure {
+	_, url := errors.AsType[*URLError](err)
+	_, address := errors.AsType[*netguard.RefusedError](err)
+	_, size := errors.AsType[*netguard.SizeError](err)
+	if url || address || size {
+		return unusable
 	}
-	return false
+	return temporary
 }
 
-// findDocument fetches the first document that exists. The error is errAbsent if none does.
-func findDocument(ctx context.Context, client *http.Client, locations []string) (*document, error) {
-	for _, location := range locations {
-		d, err := fetchDocument(ctx, client, location, true)
-		if !errors.Is(err, errAbsent) {
-			return d, err
+func failureOfStatus(status int) failure {
+	switch {
+	case status == http.StatusNotFound:
+		return absent
+	case status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests:
+		return temporary
+	}
+	return unusable
+}
+
+// failureOfAll returns absent if all errors are that, else temporary if one is that.
+func failureOfAll(errs ...error) failure {
+	all := absent
+	for _, err := range errs {
+		e, ok := errors.AsType[*MetadataError](err)
+		switch {
+		case !ok || e.failure == temporary:
+			return temporary
+		case e.failure != absent:
+			all = e.failure
 		}
 	}
-	return nil, errAbsent
+	return all
 }
+
+// isAbsent reports whether an error says that every place has answered with status 404.
+func isAbsent(err error) bool {
+	e, ok := errors.AsType[*MetadataError](err)
+	return ok && e.failure == absent
+}
+
+// findDocument fetches documents from places until read accepts one. The error lists what
+// failed at each place.
+func findDocument[T any](ctx context.Context, client *http.Client, places []string, read func(*document) (T, error)) (found T, err error) {
+	var failures placesError
+	slow := "" // the origin of a place that did not answer in time: the others there would not either
+	for i, place := range places {
+		if slices.Contains(places[:i], place) || slow != "" && strings.HasPrefix(place, slow+"/") {
+			continue
+		}
+		d, err := fetchDocument(ctx, client, place)
+		if err == nil {
+			if found, err = read(d); err == nil {
+				return found, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return found, err
+		}
+		failures = append(failures, err)
+		if failureOfAll(err) == decisive {
+			return found, err
+		}
+		if u, parseErr := url.Parse(place); parseErr == nil && errors.Is(err, context.DeadlineExceeded) {
+			slow = u.Scheme + "://" + u.Host
+		}
+	}
+	return found, &MetadataError{Reason: "no well-known location has a usable document", Err: failures, failure: failureOfAll(failures...)}
+}
+
+// A placesError is what failed at each place of a document, as a [*MetadataError] each.
+type placesError []error
+
+func (e placesError) Error() string {
+	texts := make([]string, len(e))
+	for i, err := range e {
+		texts[i] = strings.TrimPrefix(err.Error(), "the metadata at ")
+	}
+	return "tried " + strings.Join(texts, "; ")
+}
+
+func (e placesError) Unwrap() []error { return e }
 
 // wellKnown returns a URL with a well-known path inserted before its own path. RFC 8414,
 // section 3.1, and RFC 9728, section 3.1.
@@ -148,38 +256,46 @@ func wellKnown(u *url.URL, name string) string {
 	return u.Scheme + "://" + u.Host + "/.well-known/" + name + path
 }
 
-// fetchServerDocument fetches the metadata of an authorization server (RFC 8414 or OpenID
-// Connect Discovery), from the locations and in the order of MCP. The document must name
-// the issuer byte for byte (RFC 8414, section 3.3). The error wraps errAbsent if no location
-// has a document.
-func fetchServerDocument(ctx context.Context, client *http.Client, issuer string) (*document, error) {
+// findServerDocument fetches the metadata of an authorization server (RFC 8414 or OpenID
+// Connect Discovery) from the places and in the order of MCP. read parses it and gets the issuer
+// as the metadata names it.
+func findServerDocument[T any](ctx context.Context, client *http.Client, issuer string, read func(d *document, issuer string) (T, error)) (found T, err error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(issuer, "#") {
-		return nil, &MetadataError{Reason: "expected an issuer that is a URL without user, query and fragment (RFC 8414, section 2), got " + quote(issuer)}
+		return found, &MetadataError{Reason: "expected an issuer that is a URL without user, query and fragment (RFC 8414, section 2), got " + quote(issuer)}
 	}
 	const openID = "openid-configuration"
-	locations := []string{wellKnown(u, "oauth-authorization-server"), wellKnown(u, openID)}
+	places := []string{wellKnown(u, "oauth-authorization-server"), wellKnown(u, openID)}
 	if path := strings.TrimSuffix(u.EscapedPath(), "/"); path != "" {
-		locations = append(locations, u.Scheme+"://"+u.Host+path+"/.well-known/"+openID)
+		places = append(places, u.Scheme+"://"+u.Host+path+"/.well-known/"+openID)
 	}
-	d, err := findDocument(ctx, client, locations)
-	if errors.Is(err, errAbsent) {
-		return nil, &MetadataError{URL: issuer, Reason: "the authorization server has no metadata at a well-known location", Err: err}
+	found, err = findDocument(ctx, client, places, func(d *document) (T, error) {
+		named, err := d.issuer(issuer)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return read(d, named)
+	})
+	if all, ok := errors.AsType[*MetadataError](err); ok && all.URL == "" {
+		all.URL = issuer
 	}
-	if err != nil {
-		return nil, err
-	}
-	return d, d.checkIssuer(issuer)
+	return found, err
 }
 
-func (d *document) checkIssuer(issuer string) error {
-	var named string
+// issuer returns the issuer that metadata name. It must be the expected one (RFC 8414, section
+// 3.3), except for a slash at the end: the well-known locations of both are the same.
+func (d *document) issuer(expected string) (named string, err error) {
 	d.get("issuer", &named)
-	if d.err == nil && named != issuer {
-		return &MetadataError{URL: d.url, Err: &IssuerError{Expected: issuer, Got: named}}
+	if d.err == nil && !sameIssuer(named, expected) {
+		return "", &MetadataError{URL: d.url, Err: &IssuerError{Expected: expected, Got: named}}
 	}
-	return d.err
+	return named, d.err
 }
+
+// sameIssuer compares an issuer in an option or in the metadata of a resource with the one in
+// the metadata of an authorization server. It ignores one slash at the end.
+func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
 // serverMetadata describes an authorization server. RFC 8414, section 2, and OpenID Connect
 // Discovery.
@@ -201,14 +317,11 @@ type serverMetadata struct {
 // authorizationServer fetches the metadata of an issuer. With legacy, an issuer without
 // metadata has the default endpoints of MCP 2025-03-26.
 func (c *Client) authorizationServer(ctx context.Context, issuer string, legacy bool) (*serverMetadata, error) {
-	d, err := fetchServerDocument(ctx, c.http, issuer)
-	switch {
-	case legacy && errors.Is(err, errAbsent):
+	m, err := findServerDocument(ctx, c.http, issuer, c.parseServerMetadata)
+	if legacy && isAbsent(err) {
 		return defaultServerMetadata(issuer), nil
-	case err != nil:
-		return nil, err
 	}
-	return c.parseServerMetadata(d, issuer)
+	return m, err
 }
 
 func (c *Client) parseServerMetadata(d *document, issuer string) (*serverMetadata, error) {
@@ -217,12 +330,12 @@ func (c *Client) parseServerMetadata(d *document, issuer string) (*serverMetadat
 	d.get("token_endpoint", &m.tokenEndpoint)
 	d.get("registration_endpoint", &m.registrationEndpoint)
 	d.get("revocation_endpoint", &m.revocationEndpoint)
-	d.get("scopes_supported", &m.scopes)
-	d.get("code_challenge_methods_supported", &m.challengeMethods)
-	d.get("token_endpoint_auth_methods_supported", &m.authMethods)
-	d.get("token_endpoint_auth_signing_alg_values_supported", &m.signingAlgorithms)
-	d.get("authorization_response_iss_parameter_supported", &m.sendsIssuer)
-	d.get("client_id_metadata_document_supported", &m.readsClientDocuments)
+	m.scopes = d.list("scopes_supported")
+	m.challengeMethods = d.list("code_challenge_methods_supported")
+	m.authMethods = d.list("token_endpoint_auth_methods_supported")
+	m.signingAlgorithms = d.list("token_endpoint_auth_signing_alg_values_supported")
+	m.sendsIssuer = d.flag("authorization_response_iss_parameter_supported")
+	m.readsClientDocuments = d.flag("client_id_metadata_document_supported")
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -232,7 +345,10 @@ func (c *Client) parseServerMetadata(d *document, issuer string) (*serverMetadat
 	if m.registrationEndpoint == "" {
 		return m, nil
 	}
-	return m, c.checkEndpoint(d, "registration_endpoint", m.registrationEndpoint)
+	if err := c.checkEndpoint(d, "registration_endpoint", m.registrationEndpoint); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 func defaultServerMetadata(issuer string) *serverMetadata {
@@ -257,9 +373,10 @@ func (c *Client) checkEndpoint(d *document, name, endpoint string) error {
 	return nil
 }
 
-// checkPKCE refuses a server that does not declare PKCE with S256, which MCP requires.
-func (m *serverMetadata) checkPKCE() error {
-	if slices.Contains(m.challengeMethods, "S256") {
+// checkPKCE refuses a server that does not declare PKCE with S256, which MCP requires. With
+// assume, it accepts a server that declares nothing.
+func (m *serverMetadata) checkPKCE(assume bool) error {
+	if slices.Contains(m.challengeMethods, "S256") || assume && len(m.challengeMethods) == 0 {
 		return nil
 	}
 	return &MetadataError{URL: m.url, Reason: fmt.Sprintf("expected code_challenge_methods_supported to contain S256 (RFC 7636), got %.256q", m.challengeMethods)}
@@ -270,47 +387,61 @@ type resourceMetadata struct {
 	resource     string
 	issuers      []string // at least one
 	scopes       []string
-	dpopRequired bool // tokens must be bound to a key
-	legacy       bool // there is no document: the server is its own authorization server, as in MCP 2025-03-26
+	dpopRequired bool  // tokens must be bound to a key
+	missing      error // why there is no document: the server is its own authorization server, as in MCP 2025-03-26
 }
 
 // discover fetches the metadata of a server from the URL in its challenge, else from the
-// well-known locations.
+// well-known locations. Without usable metadata, the origin of the server is the authorization
+// server.
 func (c *Client) discover(ctx context.Context, server *url.URL, challenged string) (*resourceMetadata, error) {
-	root := &url.URL{Scheme: server.Scheme, Host: server.Host}
-	var d *document
-	var err error
+	origin := (&url.URL{Scheme: server.Scheme, Host: server.Host}).String()
+	places := []string{wellKnown(server, resourceDocument), origin + "/.well-known/" + resourceDocument}
 	if challenged != "" {
-		d, err = fetchDocument(ctx, c.http, challenged, false)
-	} else {
-		locations := []string{wellKnown(server, resourceDocument), wellKnown(root, resourceDocument)}
-		d, err = findDocument(ctx, c.http, slices.Compact(locations))
+		if at, err := server.Parse(challenged); err == nil {
+			challenged = at.String()
+		}
+		places = append([]string{challenged}, places...)
+	}
+	r, err := findDocument(ctx, c.http, places, func(d *document) (*resourceMetadata, error) { return parseResourceMetadata(d, server) })
+	if all, ok := errors.AsType[*MetadataError](err); ok && all.URL == "" {
+		all.URL = shown(server)
 	}
 	switch {
-	case errors.Is(err, errAbsent):
-		return &resourceMetadata{resource: syntax.Canonical(server), issuers: []string{root.String()}, legacy: true}, nil
+	case err != nil && (ctx.Err() != nil || failureOfAll(err) == decisive || failureOfAll(err) == temporary):
+		return nil, err // after a temporary failure, no other authorization server is assumed
 	case err != nil:
-		return nil, err
+		return &resourceMetadata{resource: syntax.Canonical(server), issuers: []string{origin}, missing: err}, nil
+	case len(r.issuers) == 0:
+		r.issuers = []string{origin}
 	}
-	return parseResourceMetadata(d, server)
+	return r, nil
 }
 
 // parseResourceMetadata parses the metadata of a resource that covers the server.
 func parseResourceMetadata(d *document, server *url.URL) (*resourceMetadata, error) {
-	r := &resourceMetadata{}
+	r := &resourceMetadata{scopes: syntax.UniqueScopes(d.list("scopes_supported"))}
+	var issuers []string
 	d.get("resource", &r.resource)
-	d.get("authorization_servers", &r.issuers)
-	d.get("scopes_supported", &r.scopes)
-	d.get("dpop_bound_access_tokens_required", &r.dpopRequired)
+	d.get("authorization_servers", &issuers)
+	r.dpopRequired = d.flag("dpop_bound_access_tokens_required")
+	u, err := url.Parse(r.resource)
 	switch {
 	case d.err != nil:
 		return nil, d.err
+	case err != nil || u.Host == "":
+		return nil, d.wrong("expected the member resource to be a URL, got " + quote(r.resource))
 	case !covers(r.resource, server):
-		return nil, d.wrong(fmt.Sprintf("expected the resource %s or one that contains it, got %s", quote(syntax.Canonical(server)), quote(r.resource)))
-	case len(r.issuers) == 0 || len(r.issuers) > maxIssuers:
-		return nil, d.wrong(fmt.Sprintf("expected 1 to %d authorization servers, got %d", maxIssuers, len(r.issuers)))
+		return nil, &MetadataError{URL: d.url, failure: decisive, Reason: fmt.Sprintf("expected the resource %s or one that contains it, got %s", quote(syntax.Canonical(server)), quote(r.resource))}
 	}
-	r.scopes = syntax.UniqueScopes(r.scopes)
+	for _, issuer := range issuers[:min(len(issuers), maxIssuers)] {
+		if u, err := url.Parse(issuer); err == nil && u.Host != "" {
+			r.issuers = append(r.issuers, issuer)
+		}
+	}
+	if len(issuers) > 0 && len(r.issuers) == 0 {
+		return nil, d.wrong("expected authorization servers that are URLs, got " + quote(issuers[0]))
+	}
 	return r, nil
 }
 

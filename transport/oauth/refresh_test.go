@@ -305,9 +305,10 @@ func TestMetadataThatIsAwayForAWhile(t *testing.T) {
 	}
 }
 
-// A resource whose metadata is unavailable is not treated as one without metadata.
+// A resource whose metadata is unavailable is not treated as one without metadata: the origin is not
+// asked for the metadata of an authorization server.
 func TestResourceMetadataThatIsAwayForAWhile(t *testing.T) {
-	for _, status := range []int{400, 408, 425, 429, 503} {
+	for _, status := range []int{408, 425, 429, 503} {
 		w := newFixture(t, nil)
 		w.challenge = "Bearer"
 		w.replace("resource/.well-known/oauth-protected-resource/mcp", func(res http.ResponseWriter, _ *http.Request) { res.WriteHeader(status) })

@@ -40,8 +40,8 @@ type Registration struct {
 	KeyID string
 	// Method is how the client authenticates: "none", "client_secret_basic", "client_secret_post" or
 	// "private_key_jwt". Default the first of private_key_jwt, client_secret_basic,
-	// client_secret_post and none that the server supports and for which the registration
-	// has a Key or a Secret.
+	// client_secret_post and none that the server lists and for which the registration
+	// has a Key or a Secret. If there is none, client_secret_post with a Secret, else none.
 	Method string
 }
 
@@ -108,24 +108,28 @@ func (r *Registration) supports(method string) bool {
 }
 
 // chooseMethod returns the method for a server. A server that lists none supports
-// client_secret_basic: RFC 8414, section 2.
-func (r *Registration) chooseMethod(supported []string) (string, error) {
+// client_secret_basic: RFC 8414, section 2. If the server lists no method that the registration
+// supports, it is client_secret_post or none: many servers do not list what they support.
+func (r *Registration) chooseMethod(supported []string) string {
 	if r.Method != "" {
-		return r.Method, nil
+		return r.Method
 	}
 	if len(supported) == 0 {
 		supported = []string{methodBasic, methodNone}
 	}
 	for _, method := range methods {
 		if slices.Contains(supported, method) && r.supports(method) {
-			return method, nil
+			return method
 		}
 	}
-	return "", &RegistrationError{Issuer: r.Issuer, Reason: fmt.Sprintf("the server supports none of the client's authentication methods; it supports %s", excerpt(fmt.Sprintf("%q", supported)))}
+	if r.Secret != "" {
+		return methodPost
+	}
+	return methodNone
 }
 
-// request returns a request of the client with a form, to an endpoint other than the token
-// endpoint. It adds the client's authentication to the form. RFC 7009, section 2.1; RFC 7662,
+// request returns a request of the client with a form. It adds the client's authentication to
+// the form. RFC 7009, section 2.1; RFC 7662,
 // section 2.1.
 func (r *Registration) request(ctx context.Context, endpoint string, form url.Values, method string, server *serverMetadata, now time.Time) (*http.Request, error) {
 	switch method {
@@ -207,9 +211,10 @@ func signingAlgorithm(key crypto.Signer, supported []string) (jose.SignatureAlgo
 // is used with, also in later runs of the program.
 func (r *tokenRequest) configuredRegistration(ctx context.Context) (*Registration, error) {
 	all, store, issuer := r.client.options.Registrations, r.client.options.Store, r.server.issuer
-	for i := range all {
-		if all[i].Issuer == issuer {
-			return &all[i], nil
+	for _, registration := range all {
+		if registration.Issuer != "" && sameIssuer(registration.Issuer, issuer) {
+			registration.Issuer = issuer
+			return &registration, nil
 		}
 	}
 	i := slices.IndexFunc(all, func(known Registration) bool { return known.Issuer == "" })
@@ -330,7 +335,7 @@ func (r *tokenRequest) registerDynamically(ctx context.Context) (*savedRegistrat
 		return nil, err
 	}
 	d, err := parseDocument(shown(req.URL), res.body)
-	if res.status != http.StatusCreated && res.status != http.StatusOK {
+	if res.status/100 != 2 {
 		refused := &Error{Status: res.status}
 		if err == nil {
 			d.get("error", &refused.Code)
@@ -342,14 +347,15 @@ func (r *tokenRequest) registerDynamically(ctx context.Context) (*savedRegistrat
 	if err != nil {
 		return nil, err
 	}
-	saved := &savedRegistration{Method: metadata.Method, RedirectURI: r.redirectURI}
-	var expires int64
+	saved := &savedRegistration{RedirectURI: r.redirectURI}
 	d.get("client_id", &saved.ClientID)
 	d.get("client_secret", &saved.Secret)
-	d.get("client_secret_expires_at", &expires)
 	d.get("token_endpoint_auth_method", &saved.Method)
-	if expires > 0 {
-		saved.Expires = time.Unix(expires, 0)
+	if saved.Method == "" && saved.Secret == "" {
+		saved.Method = metadata.Method // with a secret, the methods of the server decide
+	}
+	if saved.Secret != "" {
+		saved.Expires = secretExpiry(d.number("client_secret_expires_at"))
 	}
 	if d.err != nil {
 		return nil, d.err
@@ -358,6 +364,19 @@ func (r *tokenRequest) registerDynamically(ctx context.Context) (*savedRegistrat
 		return nil, d.wrong("the registration cannot be used: " + err.Error())
 	}
 	return saved, nil
+}
+
+// secretExpiry returns the time at which a client secret expires, zero for never. Some servers
+// send milliseconds.
+func secretExpiry(seconds float64) time.Time {
+	const year5138 = 1e11 // seconds, and in milliseconds a time in 1973
+	if seconds > year5138 {
+		seconds /= 1000
+	}
+	if seconds <= 0 || seconds > year5138 {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
 }
 
 // registrationMethod returns the method that the client registers with. It is none where

@@ -1,22 +1,24 @@
 package oauth
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/dovetail-go/dovetail/internal/httpclient"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 )
 
@@ -33,9 +35,14 @@ type tokenRequest struct {
 	causedBy    *knownServer // the server whose challenge the request satisfies; nil for Client.Login
 }
 
+// sendsResource reports whether requests have the parameter resource.
+func (r *tokenRequest) sendsResource() bool {
+	return r.resource != "" && !r.client.options.NoResource
+}
+
 // params adds the resource and the scopes to the parameters of a grant.
 func (r *tokenRequest) params(grant url.Values) url.Values {
-	if r.resource != "" {
+	if r.sendsResource() {
 		grant.Set("resource", r.resource) // RFC 8707
 	}
 	if len(r.scopes) > 0 {
@@ -53,44 +60,126 @@ func (r *tokenRequest) send(ctx context.Context, registration *Registration, gra
 // a second time if the server demands a nonce.
 func (r *tokenRequest) sendTo(ctx context.Context, server *serverMetadata, registration *Registration, key *dpopKey, params url.Values) (*oauth2.Token, error) {
 	r.clientID = registration.ClientID
-	if registration.Issuer != "" && registration.Issuer != server.issuer {
+	if registration.Issuer != "" && !sameIssuer(registration.Issuer, server.issuer) {
 		return nil, &IssuerError{Expected: registration.Issuer, Got: server.issuer}
 	}
-	config := &clientcredentials.Config{ClientID: registration.ClientID, TokenURL: server.tokenEndpoint, EndpointParams: params, AuthStyle: oauth2.AuthStyleInParams}
-	method, err := registration.chooseMethod(server.authMethods)
-	if err != nil {
-		return nil, err
-	}
-	switch method {
-	case methodBasic:
-		config.AuthStyle, config.ClientSecret = oauth2.AuthStyleInHeader, string(registration.Secret)
-	case methodPost:
-		config.ClientSecret = string(registration.Secret)
-	}
+	var err error
 	for range 2 {
-		if method == methodPrivateKeyJWT {
-			if err := registration.addAssertion(params, server, r.client.options.Clock()); err != nil {
-				return nil, err
-			}
-		}
-		transport := &tokenTransport{client: r.client, key: key}
-		ctx := context.WithValue(ctx, oauth2.HTTPClient, transport.httpClient())
+		var gotNonce bool
 		var token *oauth2.Token
-		if token, err = config.Token(ctx); err == nil {
+		if token, gotNonce, err = r.sendOnce(ctx, server, registration, key, params); err == nil {
 			return token, nil
 		}
-		err = tokenEndpointError(err, server, params, registration)
-		if !isCode(err, codeUseNonce) || !transport.gotNonce { // RFC 9449, section 8
+		if !isCode(err, codeUseNonce) || !gotNonce { // RFC 9449, section 8
 			break
 		}
 	}
 	return nil, err
 }
 
+// sendOnce sends parameters to the token endpoint, with a DPoP proof if there is a key. It stores
+// the nonce of the response.
+func (r *tokenRequest) sendOnce(ctx context.Context, server *serverMetadata, registration *Registration, key *dpopKey, params url.Values) (token *oauth2.Token, gotNonce bool, err error) {
+	now, method := r.client.options.Clock(), registration.chooseMethod(server.authMethods)
+	if method == methodPrivateKeyJWT {
+		params.Set("client_id", registration.ClientID)
+	}
+	req, err := registration.request(ctx, server.tokenEndpoint, params, method, server, now)
+	if err != nil {
+		return nil, false, err
+	}
+	origin := httpclient.Origin(req.URL)
+	if key != nil {
+		nonce, _ := r.client.nonces.Get(origin)
+		proof, err := key.prove(now, req.Method, req.URL, nonce, "")
+		if err != nil {
+			return nil, false, err
+		}
+		req.Header.Set("DPoP", proof)
+	}
+	res, err := send(withoutRedirects(r.client.http, "the token endpoint redirects there, and secrets are not sent to other URLs"), req)
+	if err != nil {
+		return nil, false, err
+	}
+	if nonce := nonceOf(res.header); key != nil && nonce != "" {
+		r.client.nonces.Add(origin, nonce)
+		gotNonce = true
+	}
+	token, err = readTokenResponse(res, server, params, registration)
+	if token != nil && token.RefreshToken == "" {
+		token.RefreshToken = params.Get("refresh_token") // the old one remains valid: RFC 6749, section 6
+	}
+	return token, gotNonce, err
+}
+
+// readTokenResponse parses the response of a token endpoint. RFC 6749, sections 5.1 and 5.2. Errors are
+// without the secrets that were sent, which the response may repeat.
+func readTokenResponse(res response, server *serverMetadata, params url.Values, registration *Registration) (*oauth2.Token, error) {
+	d, err := parseTokenResponse(server.tokenEndpoint, res)
+	var code, description string
+	if err == nil {
+		d.get("error", &code)
+		d.get("error_description", &description)
+	}
+	if res.status/100 != 2 || code != "" {
+		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(registration.ClientID) + ":" + url.QueryEscape(string(registration.Secret))))
+		secrets := []string{string(registration.Secret), basic}
+		for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token", "client_assertion"} {
+			secrets = append(secrets, params.Get(name))
+		}
+		return nil, &Error{Code: excerptWithout(code, secrets...), Description: excerptWithout(description, secrets...), Status: res.status}
+	}
+	token := &oauth2.Token{}
+	extra := make(map[string]any)
+	if err == nil {
+		d.get("access_token", &token.AccessToken)
+		d.get("token_type", &token.TokenType)
+		d.get("refresh_token", &token.RefreshToken)
+		err = d.err
+		for _, name := range []string{"scope", "id_token", "issued_token_type"} {
+			if raw := d.members.Get(name); jsonscan.KindOf(raw) == jsonscan.String {
+				extra[name] = jsonscan.Unquote(raw)
+			}
+		}
+	}
+	if err != nil || token.AccessToken == "" {
+		return nil, &AnswerError{Issuer: server.issuer, Err: errors.New("the response does not follow RFC 6749, section 5")}
+	}
+	if life := d.number("expires_in"); life > 0 { // not known otherwise
+		token.Expiry = time.Now().Add(time.Duration(min(life, math.MaxInt32) * float64(time.Second)))
+	}
+	return token.WithExtra(extra), nil
+}
+
+// parseTokenResponse parses a JSON object, or a form, as some servers send it.
+func parseTokenResponse(at string, res response) (*document, error) {
+	d, err := parseDocument(at, res.body)
+	kind, _, _ := mime.ParseMediaType(res.header.Get("Content-Type"))
+	if err == nil || kind != "application/x-www-form-urlencoded" && kind != "text/plain" {
+		return d, err
+	}
+	form, err := url.ParseQuery(string(res.body))
+	if err != nil {
+		return nil, err
+	}
+	members := make(map[string]string, len(form))
+	for name := range form {
+		members[name] = form.Get(name)
+	}
+	body, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
+	}
+	return parseDocument(at, body)
+}
+
 // refresh requests the next token with a refresh token. The request names no scopes: it is
 // for all that were granted, which may be fewer than were requested. RFC 6749, section 6.
 func (r *tokenRequest) refresh(ctx context.Context, registration *Registration, old *credentials) (*credentials, error) {
-	params := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.RefreshToken}, "resource": {old.Resource}}
+	params := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.RefreshToken}}
+	if r.sendsResource() {
+		params.Set("resource", old.Resource)
+	}
 	token, err := r.sendTo(ctx, r.server, registration, r.key, params)
 	if err != nil {
 		return nil, err
@@ -103,26 +192,6 @@ func (r *tokenRequest) refresh(ctx context.Context, registration *Registration, 
 		next.Granted = old.Granted
 	}
 	return next, nil
-}
-
-// tokenEndpointError converts an error of package oauth2. It removes the secrets that were
-// sent and that the response may repeat.
-func tokenEndpointError(err error, server *serverMetadata, params url.Values, registration *Registration) error {
-	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
-	if !ok {
-		if outer, ok := errors.AsType[*url.Error](err); ok {
-			return outer.Err
-		}
-		return &AnswerError{Issuer: server.issuer, Err: errors.New("the response does not follow RFC 6749, section 5")}
-	}
-	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(registration.ClientID) + ":" + url.QueryEscape(string(registration.Secret))))
-	secrets := []string{string(registration.Secret), basic}
-	for _, name := range []string{"code", "code_verifier", "refresh_token", "assertion", "subject_token", "client_assertion"} {
-		secrets = append(secrets, params.Get(name))
-	}
-	return &Error{
-		Code: excerptWithout(refused.ErrorCode, secrets...), Description: excerptWithout(refused.ErrorDescription, secrets...), Status: refused.Response.StatusCode,
-	}
 }
 
 // excerptWithout returns the beginning of a peer's text without secrets, which it may repeat.
@@ -138,19 +207,6 @@ func excerptWithout(text string, secrets ...string) string {
 	return excerpt(b.String())
 }
 
-// A tokenTransport sends one token request, with a DPoP proof if there is a key.
-type tokenTransport struct {
-	client   *Client
-	key      *dpopKey
-	gotNonce bool // the response has a nonce for the next proof
-}
-
-func (t *tokenTransport) httpClient() *http.Client {
-	client := withoutRedirects(t.client.http, "the token endpoint redirects there, and secrets are not sent to other URLs")
-	client.Transport = t
-	return client
-}
-
 // withoutRedirects returns a copy of a client that refuses redirects for a reason. The error does not show the
 // path, because it may repeat secrets.
 func withoutRedirects(client *http.Client, reason string) *http.Client {
@@ -159,37 +215,6 @@ func withoutRedirects(client *http.Client, reason string) *http.Client {
 		return &URLError{URL: req.URL.Scheme + "://" + req.URL.Host, Reason: reason}
 	}
 	return &with
-}
-
-// RoundTrip sends a request and stores the nonce of the response. It reads the whole body,
-// so that a broken connection is a network error and not a malformed response.
-func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
-	req.Header.Set("Accept", "application/json")
-	origin := httpclient.Origin(req.URL)
-	if t.key != nil {
-		nonce, _ := t.client.nonces.Get(origin)
-		proof, err := t.key.prove(t.client.options.Clock(), req.Method, req.URL, nonce, "")
-		if err != nil {
-			return nil, err
-		}
-		req.Header.Set("DPoP", proof)
-	}
-	res, err := t.client.http.Transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(res.Body)
-	res.Body.Close()
-	if err != nil {
-		return nil, err
-	}
-	res.Body = io.NopCloser(bytes.NewReader(body))
-	if nonce := nonceOf(res.Header); t.key != nil && nonce != "" {
-		t.client.nonces.Add(origin, nonce)
-		t.gotNonce = true
-	}
-	return res, nil
 }
 
 // revokeTimeout bounds the revocation of a client's tokens, which needs up to three requests.
@@ -240,12 +265,8 @@ func (r *tokenRequest) revoke(ctx context.Context, registration *Registration, t
 	if token == "" {
 		return nil
 	}
-	method, err := registration.chooseMethod(r.server.authMethods)
-	if err != nil {
-		return err
-	}
 	form := url.Values{"token": {token}, "token_type_hint": {kind}}
-	req, err := registration.request(ctx, r.server.revocationEndpoint, form, method, r.server, r.client.options.Clock())
+	req, err := registration.request(ctx, r.server.revocationEndpoint, form, registration.chooseMethod(r.server.authMethods), r.server, r.client.options.Clock())
 	if err != nil {
 		return err
 	}

@@ -301,6 +301,12 @@ func (all Issuers) Verify(ctx context.Context, token Secret, audience string) (*
 	}
 	issuer := issuerOf(string(token))
 	verifier := all[issuer]
+	if verifier == nil { // its metadata may name it with or without a slash at the end
+		without, slash := strings.CutSuffix(issuer, "/")
+		if verifier = all[without]; !slash {
+			verifier = all[issuer+"/"]
+		}
+	}
 	if verifier == nil {
 		return nil, errUnknownIssuer
 	}
