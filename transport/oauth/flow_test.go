@@ -58,7 +58,7 @@ func TestJWTBearer(t *testing.T) {
 	assertions := 0
 	w.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
 		res.Header().Set("Content-Type", "application/json")
-		if r.FormValue("assertion") != "good" || r.FormValue("client_id") != "" || r.FormValue("resource") != w.mcp() {
+		if r.FormValue("assertion") != "good" || r.Form.Has("client_id") || r.FormValue("resource") != w.mcp() {
 			res.WriteHeader(http.StatusBadRequest)
 			_, _ = res.Write([]byte(`{"error":"invalid_grant","error_description":"bad bad-assertion"}`))
 			return
@@ -95,6 +95,8 @@ func TestJWTBearerTrust(t *testing.T) {
 		"anybody's client":   {[]oauth.Registration{{ClientID: "x"}}, nil, false},
 		"another's client":   {[]oauth.Registration{{Issuer: "https://other.example", ClientID: "x"}}, nil, false},
 		"the issuer's":       {[]oauth.Registration{{Issuer: "ISSUER", ClientID: "x"}}, nil, true},
+		"with a slash":       {[]oauth.Registration{{Issuer: "ISSUER/", ClientID: "x"}}, nil, true},
+		"with two slashes":   {[]oauth.Registration{{Issuer: "ISSUER//", ClientID: "x"}}, nil, false},
 		"another is trusted": {nil, func(issuer string) bool { return issuer == "https://other.example" }, false},
 		"all are trusted":    {nil, func(string) bool { return true }, true},
 	} {
@@ -105,9 +107,7 @@ func TestJWTBearerTrust(t *testing.T) {
 		asked := false
 		_, err := w.request(w.client(func(o *oauth.ClientOptions) {
 			for _, registration := range test.registered {
-				if registration.Issuer == "ISSUER" {
-					registration.Issuer = w.issuer.URL
-				}
+				registration.Issuer = strings.Replace(registration.Issuer, "ISSUER", w.issuer.URL, 1)
 				o.Registrations = append(o.Registrations, registration)
 			}
 			o.Flow = &oauth.JWTBearer{Trust: test.trust, Assertion: func(context.Context, string) (oauth.Secret, error) {
@@ -128,7 +128,8 @@ func TestEnterpriseManaged(t *testing.T) {
 	for name, test := range map[string]struct {
 		issued string
 		fails  bool
-	}{"grant": {jag, false}, "something else": {"urn:ietf:params:oauth:token-type:access_token", true}} {
+		slash  string // of the issuers in the options
+	}{"grant": {jag, false, ""}, "issuers with a slash": {jag, false, "/"}, "something else": {"urn:ietf:params:oauth:token-type:access_token", true, ""}} {
 		w, provider := newFixture(t, nil), newFixture(t, nil)
 		provider.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
 			if r.FormValue("subject_token") != "id-token" || r.FormValue("audience") != w.issuer.URL || r.FormValue("resource") != w.mcp() ||
@@ -144,9 +145,9 @@ func TestEnterpriseManaged(t *testing.T) {
 			writeJSON(res, map[string]any{"access_token": "x", "token_type": "Bearer"})
 		})
 		status, err := w.request(w.client(func(o *oauth.ClientOptions) {
-			o.Registrations = []oauth.Registration{{Issuer: w.issuer.URL, ClientID: "app", Secret: "password"}}
+			o.Registrations = []oauth.Registration{{Issuer: w.issuer.URL + test.slash, ClientID: "app", Secret: "password"}}
 			o.Flow = &oauth.EnterpriseManaged{
-				Issuer: provider.issuer.URL, Client: oauth.Registration{ClientID: "app-at-idp"},
+				Issuer: provider.issuer.URL + test.slash, Client: oauth.Registration{ClientID: "app-at-idp"},
 				Subject: func(context.Context) (oauth.Secret, error) { return "id-token", nil },
 			}
 		}))

@@ -54,6 +54,40 @@ func TestKeysByDiscovery(t *testing.T) {
 	}
 }
 
+// The issuer in the options may differ from the one in the metadata by a slash. Tokens must name the latter.
+func TestIssuerWithSlash(t *testing.T) {
+	m := newSigner(t, "k")
+	for _, option := range []string{"", "/"} {
+		for _, own := range []string{"", "/"} {
+			var issuer string
+			issuer = issuerOf(t, map[string]http.HandlerFunc{
+				"/.well-known/oauth-authorization-server/tenant": func(w http.ResponseWriter, r *http.Request) {
+					respondJSON(fmt.Sprintf(`{"issuer":%q,"jwks_uri":"%s/keys"}`, issuer+own, issuer))(w, r)
+				},
+				"/tenant/keys": respondJSON(string(keySet(t, m))),
+			})
+			one := localVerifier(t, issuer+option, "")
+			for name, v := range map[string]oauth.Verifier{"one": one, "of several": oauth.Issuers{issuer + option: one}} {
+				for _, iss := range []string{"", "/", "//"} {
+					token := m.token(t, validClaims(claimSet{"iss": issuer + iss}))
+					grant, err := v.Verify(t.Context(), oauth.Secret(token), testResource)
+					if (err == nil) != (iss == own) || err == nil && grant.Issuer != issuer+own {
+						t.Errorf("%s: the option has %q, the metadata %q, the token %q: %v, %v", name, option, own, iss, grant, err)
+					}
+				}
+			}
+		}
+	}
+	// Without metadata, tokens name the issuer of the options.
+	issuer := issuerOf(t, map[string]http.HandlerFunc{"/tenant/keys": respondJSON(string(keySet(t, m)))})
+	v := localVerifier(t, issuer, issuer+"/keys")
+	for iss, valid := range map[string]bool{issuer: true, issuer + "/": false} {
+		if _, err := v.Verify(t.Context(), oauth.Secret(m.token(t, validClaims(claimSet{"iss": iss}))), testResource); (err == nil) != valid {
+			t.Errorf("with keys at a URL, the token of %s: %v", iss, err)
+		}
+	}
+}
+
 // Metadata and keys that are missing or not trustworthy refuse requests, and do not make
 // a token invalid.
 func TestKeysThatAreNotToBeHad(t *testing.T) {

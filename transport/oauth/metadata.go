@@ -211,9 +211,13 @@ func isAbsent(err error) bool {
 // failed at each place.
 func findDocument[T any](ctx context.Context, client *http.Client, places []string, read func(*document) (T, error)) (found T, err error) {
 	var failures placesError
-	slow := "" // the origin of a place that did not answer in time: the others there would not either
+	timeouts := make(map[string]int) // by origin: after two, the other places there would not answer either
 	for i, place := range places {
-		if slices.Contains(places[:i], place) || slow != "" && strings.HasPrefix(place, slow+"/") {
+		origin := ""
+		if u, err := url.Parse(place); err == nil {
+			origin = u.Scheme + "://" + u.Host
+		}
+		if slices.Contains(places[:i], place) || timeouts[origin] == 2 {
 			continue
 		}
 		d, err := fetchDocument(ctx, client, place)
@@ -229,8 +233,8 @@ func findDocument[T any](ctx context.Context, client *http.Client, places []stri
 		if failureOfAll(err) == decisive {
 			return found, err
 		}
-		if u, parseErr := url.Parse(place); parseErr == nil && errors.Is(err, context.DeadlineExceeded) {
-			slow = u.Scheme + "://" + u.Host
+		if errors.Is(err, context.DeadlineExceeded) {
+			timeouts[origin]++
 		}
 	}
 	return found, &MetadataError{Reason: "no well-known location has a usable document", Err: failures, failure: failureOfAll(failures...)}

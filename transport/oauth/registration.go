@@ -141,7 +141,9 @@ func (r *Registration) request(ctx context.Context, endpoint string, form url.Va
 		form.Set("client_id", r.ClientID)
 		form.Set("client_secret", string(r.Secret))
 	case methodNone:
-		form.Set("client_id", r.ClientID)
+		if r.ClientID != "" { // an assertion may identify the client instead
+			form.Set("client_id", r.ClientID)
+		}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {

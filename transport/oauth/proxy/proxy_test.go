@@ -705,6 +705,37 @@ func TestIDTokens(t *testing.T) {
 	}
 }
 
+// The provider in the options may differ from the one in its metadata by a slash. ID tokens must name the latter.
+func TestProviderWithSlash(t *testing.T) {
+	for iss, works := range map[string]bool{"/": true, "": false} {
+		p := newProxied(t, nil)
+		url := p.identityProvider.url
+		p.as.URL = url + "/"
+		p.editMetadata = func(metadata map[string]any) {
+			for name, value := range metadata {
+				if text, ok := value.(string); ok {
+					metadata[name] = strings.Replace(text, url+"//", url+"/", 1)
+				}
+			}
+		}
+		p.replace("/token", func(res http.ResponseWriter, r *http.Request) {
+			text, err := p.as.Sign(map[string]any{
+				"iss": url + iss, "sub": "ada", "aud": "proxy", "exp": time.Now().Add(time.Hour).Unix(), "nonce": p.forms("/authorize")[0].Get("nonce"),
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			writeJSON(res, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": text})
+		})
+		b := newBrowser(t, clientRedirect)
+		_, page := b.open(p.authorizeURL(p.registered(), nil))
+		back := location(t, b.decide(p.issuer+"/authorize", page, "allow", nil))
+		if works != (back.Get("code") != "") {
+			t.Errorf("an ID token of %q: got %v", url+iss, back)
+		}
+	}
+}
+
 func TestOptionsThatAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*proxy.Options){
 		"no issuer":      func(o *proxy.Options) { o.Issuer = "" },
