@@ -37,9 +37,9 @@ type DialOptions struct {
 	HTTPClient *http.Client
 	// Header is called before each request and may add headers or replace headers of the file.
 	Header func(ctx context.Context, header http.Header) error
-	// Authorizer, if set, authorizes requests that a remote server refuses with 401 or 403, such
-	// as an *oauth.Client.
-	Authorizer httptransport.Authorizer
+	// Authorizer, if set, returns what authorizes the requests to a remote server, such as an
+	// *oauth.Client, or nil.
+	Authorizer func(server *Resolved) httptransport.Authorizer
 	// MaxMessage is the length of the longest message, in bytes.
 	MaxMessage int64
 	// Conn are the limits of each connection. If its CallTimeout is zero, the CallTimeout of the server's options is
@@ -63,8 +63,12 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 	if o.Conn.CallTimeout == 0 {
 		o.Conn.CallTimeout = r.Options.CallTimeout
 	}
+	var authorizer httptransport.Authorizer
+	if o.Authorizer != nil && r.Type != typeStdio {
+		authorizer = o.Authorizer(r)
+	}
 	remote := streamable.DialOptions{
-		HTTPClient: o.HTTPClient, Header: r.header(o.Header), Authorizer: o.Authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
+		HTTPClient: o.HTTPClient, Header: r.header(o.Header), Authorizer: authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
 	}
 	switch r.Type {
 	case typeStdio:
@@ -75,7 +79,7 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 		return sse.Dial(r.URL.Reveal(), (*sse.DialOptions)(&remote)), nil
 	case typeWebSocket:
 		return ws.Dial(r.URL.Reveal(), &ws.DialOptions{
-			HTTPClient: o.HTTPClient, Header: remote.Header, Authorizer: o.Authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
+			HTTPClient: o.HTTPClient, Header: remote.Header, Authorizer: authorizer, MaxMessage: o.MaxMessage, Conn: o.Conn, Logger: o.Logger,
 		}), nil
 	}
 	return nil, fmt.Errorf("server %s: expected stdio, http, sse or ws as its type", r.Alias)

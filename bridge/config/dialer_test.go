@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -171,7 +172,7 @@ func TestAuthorizerOfRemoteServers(t *testing.T) {
 			seen <- r.Header.Get("Authorization")
 			http.Error(w, "enough", http.StatusTeapot)
 		}))
-		dialer, err := resolve(t, fmt.Sprintf(`{"type":%q,"url":%q}`, kind, web.URL), nil).Dialer(&config.DialOptions{Authorizer: keyholder{}})
+		dialer, err := resolve(t, fmt.Sprintf(`{"type":%q,"url":%q}`, kind, web.URL), nil).Dialer(&config.DialOptions{Authorizer: func(*config.Resolved) httptransport.Authorizer { return keyholder{} }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -230,6 +230,14 @@ func (x *expansion) remote(r *Resolved) {
 	if err == nil {
 		r.URL = NewSecret(text, shownURL(u, text, shown))
 	}
+	if o := x.server.OAuth; o != nil {
+		r.ClientID = x.secret("oauth.clientId", o.ClientID)
+		secret, _ := x.text("oauth.clientSecret", o.ClientSecret)
+		if secret != "" {
+			r.ClientSecret = NewSecret(secret, redacted)
+		}
+		r.CallbackPort, r.Scopes = o.CallbackPort, o.Scopes
+	}
 	r.Headers = make(map[string]Secret)
 	if x.expander.NoExpand && x.server.readsEnv {
 		x.fail("headers", "expected no header from an environment variable: environment variables of this machine are not available", nil)

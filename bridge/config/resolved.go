@@ -24,7 +24,12 @@ type Resolved struct {
 	Dir     Secret            `json:"cwd,omitzero"`
 	URL     Secret            `json:"url,omitzero"`
 	Headers map[string]Secret `json:"headers,omitempty"`
-	Options Options           `json:"options,omitzero"`
+	// ClientID and ClientSecret are the registration of [OAuth].
+	ClientID     Secret   `json:"clientId,omitzero"`
+	ClientSecret Secret   `json:"clientSecret,omitzero"`
+	CallbackPort int      `json:"callbackPort,omitempty"`
+	Scopes       []string `json:"scopes,omitempty"`
+	Options      Options  `json:"options,omitzero"`
 }
 
 // Format prints JSON with the variables unexpanded.
@@ -37,7 +42,7 @@ func (r *Resolved) Format(f fmt.State, _ rune) {
 }
 
 // Fingerprint returns a digest of everything that decides which program runs or which server is called. It covers
-// alias, type, command, arguments, environment, folder, URL and headers, with the values of secrets. It has 64
+// alias, type, command, arguments, environment, folder, URL, headers and registration, with the values of secrets. It has 64
 // hexadecimal digits and is the same in every process. The other options, and the file that the name of the command
 // leads to, do not affect it.
 //
@@ -78,6 +83,13 @@ func (r *Resolved) Fingerprint() string {
 		headers[strings.ToLower(name)] = value
 	}
 	addMap(headers)
+	if r.ClientID.Reveal() != "" || len(r.Scopes) > 0 {
+		add(r.ClientID.Reveal())
+		add(r.ClientSecret.Reveal())
+		for _, scope := range r.Scopes {
+			add(scope)
+		}
+	}
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
@@ -111,6 +123,9 @@ func (r *Resolved) Launch() string {
 	}
 	if len(r.Headers) > 0 {
 		more = append(more, "headers "+joinSecrets(r.Headers))
+	}
+	if id := r.ClientID.String(); id != "" {
+		more = append(more, "client "+quoteWord(id))
 	}
 	if len(more) > 0 {
 		b.WriteString(" (" + strings.Join(more, "; ") + ")")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"net/url"
 	"path"
 	"slices"
@@ -47,6 +48,8 @@ type Server struct {
 	// URL is the address of a remote server, Headers are sent with each request.
 	URL     string
 	Headers map[string]string
+	// OAuth is how a program logs in at a remote server; nil if the file does not say.
+	OAuth *OAuth
 	// Disabled servers are left out by [File.Expand].
 	Disabled bool
 	// Options are the settings under "dovetail".
@@ -59,6 +62,16 @@ type Server struct {
 	readsEnv  bool // Headers contain variables of members that name environment variables
 	file      *File
 	positions map[string]position // of members, by their standard names
+}
+
+// OAuth is the registration of a program at the authorization server of a remote server.
+type OAuth struct {
+	// ClientID identifies the program, and ClientSecret authenticates it.
+	ClientID, ClientSecret string
+	// CallbackPort is the port of the redirect URI on this machine; 0 means any.
+	CallbackPort int
+	// Scopes are requested in addition to those that the server demands.
+	Scopes []string
 }
 
 // A position is the offset of a member in the file, and its path there.
@@ -99,6 +112,7 @@ var serverKeys = map[string]string{
 	"bearer_token_env_var": "token", "env_http_headers": "envHeaders",
 	"type": "type", "transport": "type", "transportType": "type", "protocol": "type",
 	"disabled": "disabled", "enabled": "disabled",
+	"oauth": "oauth",
 	"timeout": "timeout", "tool_timeout_sec": "callSeconds",
 	"startup_timeout_sec": "startSeconds", "startup_timeout_ms": "startMillis",
 	"includeTools": "allow", "tools": "allow", "allowedTools": "allow", "enabledTools": "allow", "enabled_tools": "allow",
@@ -162,6 +176,10 @@ func (g serverMembers) fields(s *Server) {
 	s.URL = g["url"].text()
 	s.Headers = s.table("headers", g["headers"], "an object with headers", checkHeader)
 	g.headersFromEnv(s)
+	if m, ok := g["oauth"]; ok && m.kind() != jsonscan.Bool { // false in files of OpenCode
+		s.OAuth = &OAuth{}
+		m.oauth(s)
+	}
 	if m, ok := g["disabled"]; ok {
 		s.Disabled = m.flag() == (m.name == "disabled")
 	}
@@ -254,6 +272,26 @@ func (c cursor) variables() []string {
 		}
 		return name
 	})
+}
+
+// oauth reads the registration of a server.
+func (c cursor) oauth(s *Server) {
+	o := s.OAuth
+	c.object("an object with clientId", func(m member) {
+		if !m.misspells(slices.Values([]string{"clientId", "clientSecret", "callbackPort", "scopes"})) {
+			m.key.warn("is unknown and has no effect")
+		}
+	}, memberReader{"clientId", func(c cursor) {
+		s.positions["oauth.clientId"] = position{c.field, c.at}
+		o.ClientID = c.text()
+	}}, memberReader{"clientSecret", func(c cursor) {
+		s.positions["oauth.clientSecret"] = position{c.field, c.at}
+		o.ClientSecret = c.text()
+	}}, memberReader{"callbackPort", func(c cursor) {
+		if o.CallbackPort = c.count(); o.CallbackPort > math.MaxUint16 {
+			c.fail("expected a port, at most %d", math.MaxUint16)
+		}
+	}}, into("scopes", &o.Scopes, cursor.texts))
 }
 
 // options reads the settings under "dovetail", and the equivalent members of other hosts, which
@@ -386,7 +424,7 @@ func (g serverMembers) resolveType(s *Server, key cursor) {
 	}
 	unused := []string{"command", "args", "env", "envFile", "cwd", "passEnv"}
 	if s.Type == typeStdio {
-		unused = []string{"url", "headers", "token", "envHeaders"}
+		unused = []string{"url", "headers", "token", "envHeaders", "oauth"}
 	}
 	for _, name := range unused {
 		if m, ok := g[name]; ok {

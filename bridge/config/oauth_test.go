@@ -1,0 +1,87 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
+)
+
+func TestOAuthOfServer(t *testing.T) {
+	for text, want := range map[string]*config.OAuth{
+		`{"clientId":"app"}`: {ClientID: "app"},
+		`{"clientId":"${ID}","clientSecret":"${SECRET}","callbackPort":8080,"scopes":["a","b"]}`: {ClientID: "${ID}", ClientSecret: "${SECRET}", CallbackPort: 8080, Scopes: []string{"a", "b"}},
+		`{"enabled":true}`: {},
+		`{}`:               {},
+		`null`:             nil,
+		`false`:            nil,
+	} {
+		file, err := config.Parse([]byte(`{"mcpServers":{"a":{"url":"https://mcp.example/mcp","oauth":`+text+`}}}`), "mcp.json")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff(want, file.Servers[0].OAuth); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+		if warned := strings.Contains(fmt.Sprint(file.Warnings), "oauth.enabled: is unknown"); warned != strings.Contains(text, "enabled") {
+			t.Errorf("%s: the warnings are %v", text, file.Warnings)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"clientId":7}`:         "oauth.clientId: expected a string",
+		`{"clientID":"x"}`:       `expected the spelling "clientId"`,
+		`{"callbackPort":70000}`: "expected a port",
+		`{"callbackPort":-1}`:    "expected an integer",
+		`{"scopes":"a"}`:         "expected an array of strings",
+		`"x"`:                    "expected an object with clientId",
+	} {
+		_, err := config.Parse([]byte(`{"mcpServers":{"a":{"url":"https://mcp.example/mcp","oauth":`+text+`}}}`), "mcp.json")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// The registration is expanded, shown without its secret, and part of the fingerprint. The authorizer of the program
+// gets it.
+func TestRegistrationOfServer(t *testing.T) {
+	resolved := func(oauth string) *config.Resolved {
+		return resolve(t, `{"url":"https://mcp.example/mcp"`+oauth+`}`, map[string]string{"OAUTH_TEST_SECRET": canary})
+	}
+	r := resolved(`,"oauth":{"clientId":"app","clientSecret":"${OAUTH_TEST_SECRET}","callbackPort":8080,"scopes":["a"]}`)
+	if r.ClientID.Reveal() != "app" || r.ClientSecret.Reveal() != canary || r.CallbackPort != 8080 || len(r.Scopes) != 1 {
+		t.Errorf("the registration is %v, %v, %d, %v", r.ClientID, r.ClientSecret.Reveal() == canary, r.CallbackPort, r.Scopes)
+	}
+	if text := printHidden(t, r); leaks(text) {
+		t.Errorf("the secret is printed: %s", text)
+	}
+	if launch := r.Launch(); !strings.Contains(launch, "(client app)") {
+		t.Errorf("the launch is described as %s", launch)
+	}
+	prints := make(map[string]bool)
+	for _, oauth := range []string{
+		"", `,"oauth":{"clientId":"app"}`, `,"oauth":{"clientId":"other"}`, `,"oauth":{"clientId":"app","clientSecret":"x"}`, `,"oauth":{"clientId":"app","scopes":["a"]}`,
+	} {
+		prints[resolved(oauth).Fingerprint()] = true
+	}
+	if len(prints) != 5 {
+		t.Errorf("there are %d fingerprints of 5 registrations", len(prints))
+	}
+	var got *config.Resolved
+	opts := &config.DialOptions{Authorizer: func(server *config.Resolved) httptransport.Authorizer {
+		got = server
+		return nil
+	}}
+	if _, err := r.Dialer(opts); err != nil || got != r {
+		t.Errorf("the authorizer got %v, %v", got, err)
+	}
+	got = nil
+	if _, err := resolve(t, `{"command":"x"}`, nil).Dialer(opts); err != nil || got != nil {
+		t.Errorf("the authorizer of a child process got %v, %v", got, err)
+	}
+}
