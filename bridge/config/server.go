@@ -112,7 +112,7 @@ var serverKeys = map[string]string{
 	"bearer_token_env_var": "token", "env_http_headers": "envHeaders",
 	"type": "type", "transport": "type", "transportType": "type", "protocol": "type",
 	"disabled": "disabled", "enabled": "disabled",
-	"oauth": "oauth",
+	"oauth":   "oauth",
 	"timeout": "timeout", "tool_timeout_sec": "callSeconds",
 	"startup_timeout_sec": "startSeconds", "startup_timeout_ms": "startMillis",
 	"includeTools": "allow", "tools": "allow", "allowedTools": "allow", "enabledTools": "allow", "enabled_tools": "allow",

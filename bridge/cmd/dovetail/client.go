@@ -120,7 +120,8 @@ func (c *invocation) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.Func("header-env", "`name` of an environment variable with a header, as name: value; repeatable", func(name string) error {
 		return c.target.headers.Set(os.Getenv(name))
 	})
-	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted, for later")
+	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted; later commands use it without this flag")
+	c.target.logins.flags(flags)
 	flags.StringVar(&c.target.config, "config", "", "the configuration `file` with the server or servers")
 	flags.BoolVar(&c.target.project, "project", false, "find the server in the clients' files of the current folder instead of the user's files")
 }
@@ -175,7 +176,7 @@ func runClient(ctx context.Context, env *environment, name string, line []string
 		return err
 	}
 	if c.verb == logoutVerb {
-		return c.logOut(ctx, env.stdout, env.stderr)
+		return c.logOut(ctx, env.stdout)
 	}
 	var typed *lineReader
 	p := &person{out: env.stderr}

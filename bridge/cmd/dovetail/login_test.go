@@ -51,7 +51,8 @@ type loginServer struct {
 
 // newLoginServer starts the server and its authorization server. It gives this process and its child processes a home
 // folder without tokens and no browser, and returns the folder.
-func newLoginServer(t *testing.T) (s *loginServer, home string) {
+// change, if given, changes the options of the authorization server.
+func newLoginServer(t *testing.T, change ...func(*oauthtest.Options)) (s *loginServer, home string) {
 	home = t.TempDir()
 	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PATH"} {
 		t.Setenv(name, filepath.Join(home, name)) // there is no browser on that path
@@ -59,7 +60,11 @@ func newLoginServer(t *testing.T) (s *loginServer, home string) {
 			t.Fatal(err)
 		}
 	}
-	issuer, err := oauthtest.Start(&oauthtest.Options{Clients: []oauthtest.Client{{ID: "resource", Secret: "resource-secret"}}})
+	opts := &oauthtest.Options{Clients: []oauthtest.Client{{ID: "resource", Secret: "resource-secret"}}}
+	for _, change := range change {
+		change(opts)
+	}
+	issuer, err := oauthtest.Start(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +111,12 @@ func TestLogIn(t *testing.T) {
 		err := run(context.Background(), line, strings.NewReader(""), &out, p)
 		return out.String(), err
 	}
-	if _, err := try(&quickPerson{}, "tools", resource); err == nil || !strings.Contains(err.Error(), "401") {
-		t.Errorf("without -login: %v", err)
+	_, err := try(&quickPerson{}, "tools", resource)
+	if want := "status 401): run dovetail -login info " + resource; err == nil || !strings.Contains(err.Error(), want) || statusOf(err) != needsLogin {
+		t.Errorf("without -login: status %d, %v", statusOf(err), err)
+	}
+	if caches, err := os.ReadDir(filepath.Join(home, "XDG_CACHE_HOME")); err != nil || len(caches) > 0 {
+		t.Errorf("without a login, there are %v, %v", caches, err)
 	}
 	for want := int32(1); want >= 0; want-- {
 		p := &quickPerson{}
@@ -115,7 +124,13 @@ func TestLogIn(t *testing.T) {
 			t.Errorf("%d logins, want %d: %v\n%s\n%s", p.logins.Load(), want, err, out, p)
 		}
 	}
-	err := filepath.WalkDir(home, func(path string, entry fs.DirEntry, err error) error {
+	if out, err := try(&quickPerson{}, "tools", resource); err != nil || !strings.Contains(out, `"greet"`) {
+		t.Errorf("a later run without -login: %v\n%s", err, out)
+	}
+	if _, err := try(&quickPerson{}, "-header", "authorization: Bearer other", "tools", resource); err == nil || strings.Contains(err.Error(), "-login") {
+		t.Errorf("with a token of its own: %v", err)
+	}
+	err = filepath.WalkDir(home, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
 
@@ -37,7 +38,8 @@ A tool is named ALIAS__TOOL. Traces are sent to the collector that OTEL_EXPORTER
 
 Changes of the file apply while the program runs. A server with the same configuration keeps
 running. A mistake in the entry of a server disables that server only. Starts, ends and failures
-of servers are logged, with the last lines of standard error.
+of servers are logged, with the last lines of standard error. A server that demands a login gets the
+token of an earlier dovetail -login -config FILE info ALIAS; without one, the log has that command.
 
 A policy decides about calls, and a person about those for which it says ask: on a page in the
 browser, at the terminal, in the client that makes the call, or in a program that connects to the
@@ -54,6 +56,7 @@ type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
 	expiry, remember, reload                                   time.Duration
 	open, launch, noApprovalToken                              bool
+	logins                                                     loginOptions
 }
 
 func runServe(ctx context.Context, env *environment, sub *command, line []string) error {
@@ -72,6 +75,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name, each time with approval")
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
+	o.logins.networkFlag(flags.FlagSet)
 	args, command, err := flags.parse(line)
 	switch {
 	case err != nil:
@@ -197,7 +201,12 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 	for _, warning := range file.Warnings {
 		h.logger.Warn("configuration", "file", file.Name, "warning", warning.String())
 	}
-	configs, invalid := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, &config.DialOptions{Stderr: h.env.stderr, Logger: h.logger})
+	configs, invalid := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, &config.DialOptions{
+		Stderr: h.env.stderr, Logger: h.logger,
+		Authorizer: func(server *config.Resolved) httptransport.Authorizer {
+			return h.opts.logins.saved(server, loginCommand(h.opts.config, server.Alias))
+		},
+	})
 	for _, err := range joined(err, invalid) {
 		h.logger.Error("a server is disabled: its configuration is not valid", "error", err)
 	}

@@ -3,18 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +32,7 @@ type target struct {
 	resolved *config.Resolved // nil before resolve, or for all servers of a file
 	headers  headers
 	login    bool
+	logins   loginOptions
 	tokens   *oauth.Client // nil without -login
 	config   string        // configuration file
 	mistakes bool          // the configuration file has servers that cannot be used
@@ -139,8 +135,8 @@ func (t *target) alone() error {
 	if len(t.headers) > 0 {
 		return misuse("-header is for one server at a URL: expected headers in the file")
 	}
-	if t.login {
-		return misuse("-login is for one server: expected its name")
+	if t.login || t.logins.ofOneServer() {
+		return misuse("-login, -client-id, -client-secret-env and -redirect-port are for one server: expected its name")
 	}
 	return nil
 }
@@ -191,9 +187,7 @@ func (t *target) dialer(ctx context.Context, c *invocation, stderr io.Writer) (t
 	if c.verbose {
 		opts.Stderr = stderr
 	}
-	if t.tokens != nil {
-		opts.Authorizer = t.tokens
-	}
+	opts.Authorizer = t.authorizer
 	dialer, err := t.resolved.Dialer(opts)
 	if at, bad := url.Parse(t.resolved.URL.Reveal()); err == nil && bad == nil && t.server == nil && t.resolved.Type == "http" && path.Base(at.Path) == "sse" {
 		events := *t.resolved
@@ -202,6 +196,23 @@ func (t *target) dialer(ctx context.Context, c *invocation, stderr io.Writer) (t
 		return sseFirst{events: first, streamable: dialer}, err
 	}
 	return dialer, err
+}
+
+// authorizer returns the login of this run, else that of an earlier one.
+func (t *target) authorizer(server *config.Resolved) httptransport.Authorizer {
+	if t.tokens != nil {
+		return t.tokens
+	}
+	for _, header := range t.headers {
+		if name, _, _ := strings.Cut(header, ":"); strings.EqualFold(strings.TrimSpace(name), "Authorization") {
+			return nil
+		}
+	}
+	name := server.URL.String()
+	if t.server != nil {
+		name = t.server.Alias
+	}
+	return t.logins.saved(server, loginCommand(t.config, name))
 }
 
 // An sseFirst uses HTTP+SSE, since its URL ends with /sse, unless the server answers the request for
@@ -283,7 +294,9 @@ func (c *invocation) configs(ctx context.Context, stderr io.Writer, logger *slog
 	for _, warning := range file.Warnings {
 		fmt.Fprintf(stderr, "dovetail: %s:%v\n", file.Name, warning)
 	}
-	dial := &config.DialOptions{Logger: logger, Conn: jsonrpc.Options{Trace: c.traces(stderr)}}
+	dial := &config.DialOptions{Logger: logger, Conn: jsonrpc.Options{Trace: c.traces(stderr)}, Authorizer: func(server *config.Resolved) httptransport.Authorizer {
+		return c.target.logins.saved(server, loginCommand(c.target.config, server.Alias))
+	}}
 	if c.verbose {
 		dial.Stderr = stderr
 	}
@@ -359,109 +372,4 @@ func (s *servers) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	_ = s.server.Shutdown(ctx) // the results are printed; the error has no effect
-}
-
-// logIn obtains a token for the target if -login is set.
-func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
-	if !t.login {
-		return nil
-	}
-	var err error
-	if t.tokens, err = t.newTokens(ctx, stderr); err != nil {
-		return err
-	}
-	return t.tokens.Login(ctx, t.resolved.URL.Reveal())
-}
-
-// logoutVerb is the verb that ends a login. It does not connect to the server.
-const logoutVerb = "logout"
-
-// logOut deletes the token of the target, and revokes it at its authorization server.
-func (c *invocation) logOut(ctx context.Context, stdout, stderr io.Writer) error {
-	if c.target.login {
-		return misuse("-login and logout exclude each other")
-	}
-	tokens, err := c.target.newTokens(ctx, stderr)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if err := tokens.Logout(ctx, c.target.resolved.URL.Reveal()); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(stdout, "{}")
-	return err
-}
-
-// newTokens returns a client for logins at the target, with the tokens of earlier runs.
-func (t *target) newTokens(ctx context.Context, stderr io.Writer) (*oauth.Client, error) {
-	if err := t.resolve(ctx); err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(t.resolved.URL.Reveal())
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, misuse("a login is for a server at a URL that begins with http:// or https://")
-	}
-	store, err := tokenStore()
-	if err != nil {
-		return nil, err
-	}
-	return oauth.NewClient(&oauth.ClientOptions{
-		Name: "Dovetail", Store: store, AllowLoopback: isLoopback(u.Hostname()),
-		Flow: &oauth.CodeFlow{Open: func(ctx context.Context, to string) error {
-			fmt.Fprintf(stderr, "a browser opens to log in; if none does, open %s\n", shownURL(to))
-			_ = oauth.OpenBrowser(ctx, to) // the user opens the printed URL instead
-			return nil
-		}},
-	})
-}
-
-// isLoopback reports whether a host is this machine. Its authorization server may be, too.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
-}
-
-// tokenStore returns the token file in the user's cache folder. Its key is in the
-// configuration folder, so that a copy of the cache does not reveal tokens.
-func tokenStore() (oauth.LockingStore, error) {
-	caches, err := folder(os.UserCacheDir())
-	if err != nil {
-		return nil, err
-	}
-	configuration, err := folder(os.UserConfigDir())
-	if err != nil {
-		return nil, err
-	}
-	key, err := fileKey(filepath.Join(configuration, "key"))
-	if err != nil {
-		return nil, err
-	}
-	return oauth.NewFileStore(filepath.Join(caches, "tokens"), key)
-}
-
-// folder creates the folder of this program below another, with mode 0700.
-func folder(within string, err error) (string, error) {
-	if err != nil {
-		return "", err
-	}
-	own := filepath.Join(within, "dovetail")
-	return own, os.MkdirAll(own, 0o700)
-}
-
-// fileKey reads the key or creates it. If two programs create it concurrently, one fails.
-func fileKey(path string) ([]byte, error) {
-	key, err := os.ReadFile(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
-	key = make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = file.Write(key)
-	return key, errors.Join(err, file.Close())
 }
