@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -99,9 +100,7 @@ type loginSite struct {
 
 func newLoginSite(t testing.TB, v *loginVariant) *loginSite {
 	s := &loginSite{loginVariant: v, all: defaultAnswers(), codes: make(map[string]url.Values), tokens: make(map[string][]string)}
-	for place, answer := range v.answers {
-		s.all[place] = answer
-	}
+	maps.Copy(s.all, v.answers)
 	start := func(side string) *httptest.Server {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(side, w, r) }))
 		server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handlers that hang up

@@ -205,7 +205,7 @@ table; with -update it writes the table. "refused" says why Dovetail refuses a v
 		fmt.Fprintf(&table, "| %s | %s |\n", strings.Join(cells, " | "), v.refused)
 	}
 	if *updateLogins {
-		if err := os.WriteFile(loginsTable, table.Bytes(), 0o644); err != nil { //nolint:gosec // it is no secret
+		if err := os.WriteFile(loginsTable, table.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

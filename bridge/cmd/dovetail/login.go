@@ -108,7 +108,7 @@ func (t *target) logIn(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	flow := &oauth.CodeFlow{
-		Receiver: &oauth.LoopbackReceiver{Port: cmp.Or(t.logins.redirectPort, uint16(t.resolved.CallbackPort))}, //nolint:gosec // config checks the range
+		Receiver: &oauth.LoopbackReceiver{Port: cmp.Or(t.logins.redirectPort, uint16(t.resolved.CallbackPort))},
 		Open: func(ctx context.Context, to string) error {
 			fmt.Fprintf(stderr, "a browser opens to log in; if none does, open %s\n", shownURL(to))
 			_ = oauth.OpenBrowser(ctx, to) // the user opens the printed URL instead
