@@ -182,6 +182,7 @@ func challengeVariants() (all []loginVariant) {
 		{"garbage before", `Bearer (x) {y}, resource_metadata="RESOURCE/prm"`},
 		{"a relative URL", `Bearer resource_metadata="/prm"`},
 		{"a relative URL without a slash", `Bearer resource_metadata="prm"`},
+		{"a URL with spaces around", `Bearer resource_metadata=" RESOURCE/prm "`},
 		{"a URL without a scheme", `Bearer resource_metadata="//RESOURCEHOST/prm"`},
 	} {
 		all = append(all, loginVariant{name: "challenge: " + c.name, challenge: c.challenge, answers: answering(resourcePath, "404", "resource/prm", resourceDoc)})

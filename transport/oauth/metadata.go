@@ -401,7 +401,7 @@ type resourceMetadata struct {
 func (c *Client) discover(ctx context.Context, server *url.URL, challenged string) (*resourceMetadata, error) {
 	origin := (&url.URL{Scheme: server.Scheme, Host: server.Host}).String()
 	places := []string{wellKnown(server, resourceDocument), origin + "/.well-known/" + resourceDocument}
-	if challenged != "" {
+	if challenged = strings.TrimSpace(challenged); challenged != "" {
 		if at, err := server.Parse(challenged); err == nil {
 			challenged = at.String()
 		}
