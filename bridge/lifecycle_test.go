@@ -297,21 +297,26 @@ func TestSilentServer(t *testing.T) {
 				return answer(ctx, from, req)
 			}
 			dialer := dialerTo(up)
-			b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialer, ProxyOptions: bridge.ProxyOptions{CallTimeout: 5 * time.Minute}})
-			advance(time.Hour)
-			if n := dialer.dials.Load(); n != 1 {
-				t.Fatalf("a server that is well was started %d times", n)
-			}
-			silent.Store(true)
-			if works {
+			b := newBridge(t, nil, bridge.Config{Alias: "a", Dialer: dialer, ProxyOptions: bridge.ProxyOptions{CallTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Hour}})
+			call := func() {
 				result, err := b.CallTool(t.Context(), "a__work", nil)
 				if text := texts(t, result, err); text != "work" {
 					t.Errorf("it gave %q", text)
 				}
+			}
+			call() // opens the session of the later call
+			started := dialer.dials.Load()
+			advance(time.Hour)
+			if n := dialer.dials.Load(); n != started {
+				t.Fatalf("a server that is well was started %d times, then %d times", started, n)
+			}
+			silent.Store(true)
+			if works {
+				call()
 				return
 			}
 			advance(100 * time.Second)
-			if dialer.dials.Load() == 1 {
+			if dialer.dials.Load() == started {
 				t.Error("a silent server was not given up")
 			}
 		})
