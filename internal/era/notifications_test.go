@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -204,6 +205,23 @@ func TestNothingFollowsHandler(t *testing.T) {
 	if err := kept.Progress(t.Context(), 2, 0, ""); err != nil || len(d.received) != 1 {
 		t.Errorf("the caller gets %q, %v", d.received, err)
 	}
+}
+
+// TestEndOfStream checks that what a stream of events has registered runs when the stream ends.
+func TestEndOfStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Int32
+		s := server.New(mcp.Implementation{Name: "streams", Version: "1"}, &server.Options{Middleware: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
+			return func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+				call.OnDone(func() { ended.Add(1) })
+				return mcp.Raw("{}"), nil
+			}
+		}}})
+		p := eratest.Open(t, s, mcp.LatestVersion, "{}")
+		if answer := p.Call(mcp.MethodEventsStream, `{"name":"changed"}`); eratest.At(answer, "result") == "" || ended.Load() != 1 {
+			t.Errorf("%d times ended with %s", ended.Load(), answer)
+		}
+	})
 }
 
 // TestConcurrentProgress checks that the progress of each concurrent call comes before its result.

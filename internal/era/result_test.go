@@ -1,8 +1,10 @@
 package era_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -146,6 +148,30 @@ func testServerInfoOfResults(t *testing.T) {
 				t.Errorf("%s, %s: _meta is %s, want %s", version, test.tool, got, want)
 			}
 		}
+	}
+}
+
+// A result that is not valid JSON is an internal error, and the log says what is wrong with it.
+func TestMalformedResults(t *testing.T) {
+	for name, result := range map[string]mcp.Result{
+		"raw":  mcp.Raw(`{`),
+		"tool": &mcp.CallToolResult{StructuredContent: []byte(`{`)},
+		"task": &mcp.Task{TaskID: "t", Result: []byte(`{`)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s := server.New(mcp.Implementation{Name: "near", Version: "1"}, &server.Options{
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Middleware: []mcp.Middleware{func(mcp.Handler) mcp.Handler {
+					return func(context.Context, *mcp.Call) (mcp.Result, error) { return result, nil }
+				}},
+			})
+			server.AddTool(s, server.Tool{Name: "x"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+			answer := eratest.Open(t, s, mcp.LatestVersion, "{}").Call(mcp.MethodToolsCall, `{"name":"x"}`)
+			if code := eratest.At(answer, "error", "code"); code != "-32603" || !strings.Contains(log.String(), "invalid JSON") {
+				t.Errorf("%s: the answer is %s, the log is %s", name, answer, &log)
+			}
+		})
 	}
 }
 
