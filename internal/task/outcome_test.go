@@ -441,6 +441,36 @@ func TestPauseBeforeRestart(t *testing.T) {
 	})
 }
 
+// Watchers are notified of the end of a task that was handed back after its function has begun.
+func TestEndWithoutAnOutcomeIsAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		watched := make(chan struct{})
+		e := r.replica(func(ctx context.Context, run *task.Run) task.Outcome {
+			if err := run.Begin(ctx, 0); err != nil {
+				t.Error(err)
+			}
+			<-watched
+			return task.Outcome{HandedBack: true}
+		})
+		id := r.create(e, task.Spec{})
+		var changes atomic.Int32
+		stop, err := e.Watch(t.Context(), id, ann, func() { changes.Add(1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		synctest.Wait()
+		before := changes.Load()
+		close(watched)
+		synctest.Wait()
+		r.expect(e, id, mcp.TaskFailed)
+		if changes.Load() == before {
+			t.Error("the watcher does not know that the task has failed")
+		}
+	})
+}
+
 // A task whose Begin hangs with the store completes after the store is back.
 func TestBeginWhileTheStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
