@@ -272,6 +272,21 @@ func TestLimitMemoryBytes(t *testing.T) {
 	})
 }
 
+// Finding equal items takes memory in proportion to the instance.
+func TestLimitMemoryOfEqualItems(t *testing.T) {
+	instance := []byte(`["` + strings.Repeat("x", 3<<20) + `"]`)
+	for schema, refused := range map[string]bool{`{"type":"array"}`: false, `{"type":"array","uniqueItems":true}`: true} {
+		v, err := Compile([]byte(schema), &CompileOptions{Memory: NewMemory(8 << 20)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = v.Validate(t.Context(), instance)
+		if _, ok := errors.AsType[*BudgetError](err); ok != refused || !refused && err != nil {
+			t.Errorf("%s: got %v, want a BudgetError: %t", schema, err, refused)
+		}
+	}
+}
+
 // If the errors do not fit into memory, there is one violation for all of them.
 func TestUndescribed(t *testing.T) {
 	v, err := Compile([]byte(`{"items":{"anyOf":[{"type":"integer"},{"type":"string"}]}}`), &CompileOptions{Memory: NewMemory(8 << 20)})

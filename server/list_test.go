@@ -52,6 +52,9 @@ func page(t testing.TB, session *client.Session, cursor string) (names []string,
 
 func TestPages(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
+		if got, next := page(t, connect(t, newPaged(2, 1), era), ""); len(got) != 1 || next == "" {
+			t.Errorf("the first page of one tool has %q, then %q", got, next)
+		}
 		for tools := range 8 {
 			session := connect(t, newPaged(tools, 3), era)
 			if got := len(toolNames(t, session)); got != tools {
