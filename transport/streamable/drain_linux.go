@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"math"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ func refuseConnections(listener syscall.RawConn) error {
 		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: syn},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: syn, Jt: 0, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: math.MaxUint32},
 	}
 	var failed error
 	err := listener.Control(func(fd uintptr) {
