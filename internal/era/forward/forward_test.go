@@ -1,6 +1,7 @@
 package forward_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -381,6 +382,45 @@ func TestForwardTimeout(t *testing.T) {
 		synctest.Wait()
 		if n := len(h.Cancelled()); n != 4 {
 			t.Errorf("%d calls are cancelled, want 4", n)
+		}
+	})
+}
+
+// An endlessContext is a context of another package. Package context starts a goroutine for each context that is derived
+// from it, which ends with that context.
+type endlessContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c endlessContext) Done() <-chan struct{} { return c.done }
+
+// TestForwardReleasesContext checks that a call that has ended leaves nothing at the context of its caller: a goroutine
+// would outlive the test.
+func TestForwardReleasesContext(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
+		h := upstream(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
+		s := forwarding(t, h, nil)
+		for _, can := range []mcp.ClientCapabilities{{}, allCapabilities} {
+			c := newTestCall("ann", `{"name":"t"}`)
+			c.caller = &mcp.Caller{Version: caller, Capabilities: can}
+			ctx := endlessContext{context.Background(), make(chan struct{})}
+			if _, err := c.run(ctx, s, &client.ForwardOptions{Timeout: time.Hour}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestForwardAmbiguousMeta checks that _meta with a duplicate member is refused, not left out. Package jsonrpc refuses it
+// in requests that it has decoded, but not in others.
+func TestForwardAmbiguousMeta(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller mcp.Version, upstream func(testing.TB, func(string) []string) *eratest.Host) {
+		h := upstream(t, func(frame string) []string { return []string{eratest.Reply(frame, eratest.Finished)} })
+		req := &jsonrpc.Request{ID: jsonrpc.IntID(1), Method: mcp.MethodToolsCall, Params: []byte(`{"name":"t","_meta":{"x":1,"x":2}}`)}
+		call := mcp.NewCall(req, &mcp.Caller{Version: caller}, newTestCall("ann", ""))
+		if _, err := forwarding(t, h, nil).Forward(t.Context(), &call, nil); err == nil || len(h.Calls()) > 0 {
+			t.Errorf("the server gets %s, and the error is %v", h.Calls(), err)
 		}
 	})
 }
