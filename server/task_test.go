@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -144,6 +146,28 @@ func TestProgressOfTask(t *testing.T) {
 			c.expect(id, mcp.TaskCompleted)
 		})
 	}
+}
+
+// A call whose caller cannot be stored does not become a task, and the log says why.
+func TestTaskOfUnstorableCaller(t *testing.T) {
+	var log bytes.Buffer
+	inBubble(t, &server.Options{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
+			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+				changed := *call.Caller
+				changed.Capabilities.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{")}
+				call.Caller = &changed
+				return next(ctx, call)
+			}
+		}},
+	}, func(t *testing.T, c *taskClient) {
+		server.AddTool(c.server, server.Tool{Name: "bake", Task: server.TaskOptional}, func(context.Context, *server.Request, struct{}) (string, error) { return "baked", nil })
+		task, err := c.request(mcp.MethodToolsCall, `{"name":"bake","arguments":{}}`)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.InternalError || !strings.Contains(log.String(), "/caller/capabilities") {
+			t.Errorf("got %v, %v; the log is %s", task, err, &log)
+		}
+	})
 }
 
 // A function that asks, reports and keeps values is the same with and without a task.
