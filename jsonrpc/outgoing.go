@@ -134,16 +134,15 @@ func (c *Conn) result(method string, resp *Response, ok bool) (*Response, error)
 func (c *Conn) send(ctx context.Context, to sender, id ID, method string, params Appender) error {
 	buffer := buffers.Get()
 	defer buffer.Free()
-	frame, err := AppendRequest(buffer.Bytes, id, method, params)
-	if err != nil {
+	var err error
+	if buffer.Bytes, err = AppendRequest(buffer.Bytes, id, method, params); err != nil {
 		return &CallError{Method: method, Delivery: NotSent, Err: err}
 	}
-	buffer.Bytes = frame
 	if c.isClosing() {
 		return &CallError{Method: method, Delivery: NotSent, Err: ErrClosed}
 	}
-	c.trace(true, frame)
-	switch err := to.write(ctx, frame).(type) {
+	c.trace(true, buffer.Bytes)
+	switch err := to.write(ctx, buffer.Bytes).(type) {
 	case nil:
 		return nil
 	case *CallError: // the stream reports the delivery
