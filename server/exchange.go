@@ -235,9 +235,8 @@ func (e *exchange) close(ctx context.Context) {
 	e.closed = true
 	e.mu.Unlock()
 	e.cancel()
-	stop := context.AfterFunc(ctx, e.abort)
+	defer context.AfterFunc(ctx, e.abort)()
 	e.running.Wait()
-	stop()
 	e.abort()
 	e.mu.Lock()
 	unsubscribe := e.unsubscribe
