@@ -131,11 +131,11 @@ func (s *sealed) openValue(name string, data []byte) (v sealedValue, err error) 
 	if err != nil {
 		return v, err
 	}
-	if len(content) < 8 {
+	size, err := binary.Decode(content, binary.BigEndian, (*int64)(&v.ttl))
+	if err != nil {
 		return v, ErrForged
 	}
-	v.ttl = time.Duration(binary.BigEndian.Uint64(content))
-	v.key, v.value, err = cutNamed(content[8:])
+	v.key, v.value, err = cutNamed(content[size:])
 	return v, err
 }
 

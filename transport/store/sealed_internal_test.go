@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/token"
 )
 
 // A Watch forgets the names of values that have expired, and no others.
@@ -36,5 +39,27 @@ func TestCutNamed(t *testing.T) {
 	}
 	if name, data, err := cutNamed(whole); err != nil || name != "name" || string(data) != "data" {
 		t.Errorf("%q, %q, %v", name, data, err)
+	}
+}
+
+// So is an authentic value that is cut.
+func TestCutValue(t *testing.T) {
+	ring, err := token.NewRing(bytes.Repeat([]byte("k"), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sealed{ring: ring}
+	whole, err := s.open(s.sealValue("n", sealedValue{key: "name", ttl: time.Hour, value: []byte("data")}), token.Binding("value", "n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := range len(whole) + 1 {
+		v, err := s.openValue("n", ring.SealBytes(whole[:size], token.Binding("value", "n")))
+		switch cut := size < len(whole)-len("data"); {
+		case cut && err != ErrForged:
+			t.Errorf("%d bytes: %+v, %v", size, v, err)
+		case !cut && (err != nil || v.key != "name" || v.ttl != time.Hour):
+			t.Errorf("%d bytes: %+v, %v", size, v, err)
+		}
 	}
 }
