@@ -18,6 +18,7 @@ func mutationsOf(folder, name string, text []byte, fset *token.FileSet, file *as
 		if d, ok := decl.(*ast.FuncDecl); ok {
 			f.function = functionName(d)
 			f.locks(d)
+			f.skipEstimates(d)
 		}
 		ast.PreorderStack(decl, nil, f.visit)
 	}
@@ -71,7 +72,9 @@ func (f *finder) visit(node ast.Node, stack []ast.Node) bool {
 		call, ok := node.X.(*ast.CallExpr)
 		return !ok || !isLog(call) && !isOneOf(calledName(call), "panic", "Grow")
 	case *ast.CallExpr:
-		f.skipCapacity(node)
+		for _, arg := range capacities(node) {
+			f.skip[arg] = true
+		}
 	case *ast.BlockStmt:
 		f.statements(node.List)
 	case *ast.CaseClause:
@@ -173,8 +176,9 @@ func (f *finder) isBound(s *ast.IfStmt) bool {
 	return x == to && y == from || x == from && y == to
 }
 
-// skipCapacity leaves out the capacity of a slice, map or channel, and the size of a buffer.
-func (f *finder) skipCapacity(call *ast.CallExpr) {
+// capacities returns the arguments of a call that are the capacity of a slice, map or channel, or the
+// size of a buffer.
+func capacities(call *ast.CallExpr) []ast.Expr {
 	first := len(call.Args)
 	switch calledName(call) {
 	case "make":
@@ -187,9 +191,43 @@ func (f *finder) skipCapacity(call *ast.CallExpr) {
 	case "Grow", "NewReaderSize", "NewWriterSize":
 		first = 1
 	}
-	for i, arg := range call.Args {
-		if i >= first {
-			f.skip[arg] = true
+	return call.Args[min(first, len(call.Args)):]
+}
+
+// skipEstimates leaves out the sums in variables that are only the capacity in a call of make. An
+// estimate that is wrong changes how often memory is allocated, and no result. A capacity that is
+// limited by another assignment is not left out.
+func (f *finder) skipEstimates(decl *ast.FuncDecl) {
+	others := map[string]int{} // how often the name is used for something else
+	assigned, isCapacity := map[string][]ast.Node{}, map[string]bool{}
+	ast.Inspect(decl, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.Ident:
+			others[node.Name]++
+		case *ast.AssignStmt:
+			if to, ok := node.Lhs[0].(*ast.Ident); ok && len(node.Lhs) == 1 && (node.Tok == token.DEFINE || node.Tok == token.ADD_ASSIGN) {
+				others[to.Name]--
+				assigned[to.Name] = append(assigned[to.Name], node)
+			}
+		case *ast.CallExpr:
+			if calledName(node) != "make" {
+				break
+			}
+			for _, arg := range capacities(node) {
+				if of, ok := arg.(*ast.Ident); ok {
+					others[of.Name]--
+					isCapacity[of.Name] = true
+				}
+			}
+		}
+		return true
+	})
+	for name := range isCapacity {
+		if others[name] > 0 {
+			continue
+		}
+		for _, s := range assigned[name] {
+			f.skip[s] = true
 		}
 	}
 }
@@ -202,6 +240,9 @@ var lockMethods = map[string]string{"Lock": "Unlock", "RLock": "RUnlock"}
 
 func (f *finder) statements(list []ast.Stmt) {
 	for _, s := range list {
+		if f.skip[s] {
+			continue
+		}
 		switch s := s.(type) {
 		case *ast.ExprStmt:
 			if call, ok := s.X.(*ast.CallExpr); ok && !isLog(call) {

@@ -87,6 +87,17 @@ func TestMutationsOfEachKind(t *testing.T) {
 		{arithmetic, "func f(a int) {\n\ta += g()\n}", []string{"\ta -= g()"}},
 		{arithmetic, "func f(a string) string {\n\treturn a + \"x\"\n}", nil},
 
+		// How a capacity is estimated is left out, unless the estimate is used for something else.
+		{arithmetic, "func f() {\n\tn := 9 + a\n\tn += b\n\tc = make([]int, 0, n)\n}", nil},
+		{constant, "func f() {\n\tn := 9 + a\n\tc = make([]int, 0, n)\n}", []string{"\tc = make([]int, 1, n)"}},
+		{statement, "func f() {\n\tn := a\n\tn += b\n\tc = make(map[int]int, n)\n}", []string{"\t"}},
+		{statement, "func f() {\n\tn := a\n\tn = min(n, b)\n\tc = make([]int, 0, n)\n}", []string{"\t", "\t"}},
+		{arithmetic, "func f() {\n\tn := 9 + a\n\tc = d.Grow(e, n)\n}", []string{"\tn := 9 - a"}},
+		{arithmetic, "func f() {\n\tn := 9 + a\n\tc = make([]int, n)\n}", []string{"\tn := 9 - a"}},
+		{arithmetic, "func f() {\n\tn := 9 + a\n\tc = make([]int, 0, n)\n\tg(n)\n}", []string{"\tn := 9 - a"}},
+		{arithmetic, "func f(n int) {\n\tn += a\n\tc = make([]int, 0, n)\n}", []string{"\tn -= a"}},
+		{arithmetic, "func f() (n int) {\n\tn += a\n\tc = make([]int, 0, n)\n}", []string{"\tn -= a"}},
+
 		{release, "func f() {\n\tdelete(a, b)\n}", []string{"\t"}},
 		{release, "func f() {\n\tdefer close(done)\n}", []string{"\t"}},
 		{release, "func f() {\n\tdefer cancel()\n}", []string{"\t_ = cancel"}},
