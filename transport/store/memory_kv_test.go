@@ -128,6 +128,24 @@ func TestMemoryBytesHeap(t *testing.T) {
 	}
 }
 
+// A value that is refused has no revision.
+func TestMemoryRefusedValue(t *testing.T) {
+	m := open(t, nil)
+	if _, err := m.Create(t.Context(), "a", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func() (uint64, error){
+		"negative time to live": func() (uint64, error) { return m.Create(t.Context(), "b", nil, -1) },
+		"existing key":          func() (uint64, error) { return m.Create(t.Context(), "a", nil, 0) },
+		"other revision":        func() (uint64, error) { return m.Update(t.Context(), "a", nil, 7, 0) },
+		"empty name":            func() (uint64, error) { return m.Create(t.Context(), "", nil, 0) },
+	} {
+		if revision, err := put(); revision != 0 || err == nil {
+			t.Errorf("%s: got the revision %d, %v", name, revision, err)
+		}
+	}
+}
+
 // A long time to live, lease or delay does not end early.
 func TestMemoryLongTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
