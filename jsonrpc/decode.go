@@ -469,7 +469,7 @@ type parser struct {
 	issue string // the first one
 	// refuses says that duplicates of the first two levels are an issue in arguments, too.
 	refuses bool
-	base  int    // offset of the text that is being indexed
+	base    int // offset of the text that is being indexed
 }
 
 func (p *parser) addIssue(format string, args ...any) {
