@@ -1,4 +1,3 @@
-// Package toolschema rewrites JSON Schemas of tools for programs that do not know all of JSON Schema.
 package toolschema
 
 import (

@@ -35,7 +35,6 @@ internal/netguard:        net/http
 internal/pattern:
 internal/token:
 internal/test/memnet:
-internal/test/sessiontest: jsonrpc internal/test/memnet testing net/http
 internal/test/faults:     testing os/exec
 internal/sharedfile:      internal/backoff golang.org/x/sys
 internal/test/soak:
@@ -52,6 +51,7 @@ internal/uritemplate:     github.com/yosida95/uritemplate/v3
 
 # L1: JSON-RPC and JSON Schema, nothing of MCP.
 jsonrpc:                  internal/bufpool internal/deadline internal/jsonscan
+internal/test/sessiontest: jsonrpc internal/test/memnet testing net/http
 # Go values to JSON and back, for each package that has values of users.
 internal/toolschema:      internal/jsonscan
 internal/jsonvalue:       github.com/go-json-experiment/json
