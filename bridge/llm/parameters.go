@@ -1,10 +1,10 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/toolschema"
@@ -117,7 +117,7 @@ func withoutReferences(schema json.RawMessage) json.RawMessage {
 	}
 	out := []byte{'{'}
 	for m := range root.All() {
-		value := []byte(m.Value)
+		value := m.Value
 		switch m.Name() {
 		case "type", "description", "title", "required":
 		case "properties":
@@ -127,7 +127,7 @@ func withoutReferences(schema json.RawMessage) json.RawMessage {
 			}
 			p := newProperties(root)
 			for property := range properties.All() {
-				if strings.ContainsAny(string(property.Value), `$\`) { // also of an escaped $ref
+				if bytes.ContainsAny(property.Value, `$\`) { // also of an escaped $ref
 					p.schemas[property.Name()] = json.RawMessage("{}")
 				}
 			}

@@ -63,7 +63,7 @@ func (in *inliner) document() (json.RawMessage, error) {
 		return nil, err
 	}
 	var defs []byte
-	for i := 0; i < len(in.anchored); i++ { // each may add others
+	for i := 0; i < len(in.anchored); i++ { //nolint:intrange // in.anchored grows
 		pointer := in.anchored[i]
 		target, err := in.target(pointer)
 		if err != nil {

@@ -136,8 +136,7 @@ func TestDialRefusalsInKnownSession(t *testing.T) {
 	for _, loss := range sessiontest.Losses() {
 		t.Run(loss.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s *script
-				s = newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
+				s := newScript(t, func(w http.ResponseWriter, r *receivedRequest) {
 					switch {
 					case r.opening(w, "session~1"):
 					case r.call == "tools/call":

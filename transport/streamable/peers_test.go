@@ -3,6 +3,7 @@ package streamable_test
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -36,9 +37,7 @@ func TestByteOrderMarks(t *testing.T) {
 				}
 				recorded := httptest.NewRecorder()
 				endpoint.ServeHTTP(recorded, r)
-				for name, values := range recorded.Header() {
-					w.Header()[name] = values
-				}
+				maps.Copy(w.Header(), recorded.Header())
 				body := recorded.Body.String()
 				if stream && body != "" {
 					w.Header().Set("Content-Type", "text/event-stream")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/test/memnet"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -59,11 +60,11 @@ type Request struct {
 // New returns a server that runs until the test ends. In a bubble of testing/synctest, its network has virtual time.
 func New(t testing.TB, report func(w http.ResponseWriter, r *Request)) *Server {
 	s := &Server{Report: report, t: t, network: memnet.New(), known: make(map[string]bool), executed: make(map[string]int)}
-	web := &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
+	web := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		web.Serve(s.network)
+		_ = web.Serve(s.network) // until Close
 	}()
 	t.Cleanup(func() {
 		web.Close()
@@ -236,7 +237,7 @@ func (r *Request) Answer(w http.ResponseWriter, outcome string) {
 	token := r.message.Member("_meta", "progressToken")
 	if token == nil {
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, text)
+		_, _ = io.WriteString(w, text)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -298,7 +299,7 @@ func Losses() (losses []Loss) {
 						w.Header().Set("Content-Type", "application/json")
 					}
 					w.WriteHeader(status)
-					io.WriteString(w, strings.NewReplacer("{id}", id, "{session}", r.Session).Replace(body.text))
+					_, _ = io.WriteString(w, strings.NewReplacer("{id}", id, "{session}", r.Session).Replace(body.text))
 				},
 			})
 		}
