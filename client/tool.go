@@ -190,8 +190,11 @@ func structuredContent(resp *jsonrpc.Response) json.RawMessage {
 		return nil
 	}
 	structured := resp.Member("structuredContent")
+	if structured == nil {
+		return nil
+	}
 	scan := jsonscan.New(structured)
-	if _, err := scan.UniqueValue(); err == nil || structured == nil {
+	if _, err := scan.UniqueValue(); err == nil {
 		return structured
 	}
 	last, err := jsonscan.LastMembers(structured)
