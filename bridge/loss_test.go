@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -242,6 +243,30 @@ func TestRefusedCallKeepsSession(t *testing.T) {
 				}
 				if n := s.Executed("read"); n != 0 {
 					t.Errorf("a refused tool was executed %d times", n)
+				}
+			})
+		}
+	}
+}
+
+// An error of a function is not taken for a lost session, whatever status and text a server gives it: the call is not sent again.
+func TestErrorOfFunctionKeepsSession(t *testing.T) {
+	for _, status := range []int{200, 400, 404, 410, 422, 500} {
+		for _, code := range []int{-32000, -32001, -32600, -32603} {
+			executed := 0
+			report := func(w http.ResponseWriter, r *sessiontest.Request) {
+				executed++
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"paid, but the database session has timed out"}}`, r.ID, code)
+			}
+			eachLossFace(t, report, func(t *testing.T, face string, s *sessiontest.Server, call func(context.Context, string) error) {
+				s.Refused, executed = "work", 0
+				if err := call(t.Context(), "read"); err != nil {
+					t.Fatal(err)
+				}
+				if err := call(t.Context(), "work"); err == nil || executed != 1 {
+					t.Errorf("%d, %d, %s: executed %d times: %v", status, code, face, executed, err)
 				}
 			})
 		}

@@ -40,7 +40,11 @@ func Decode(data []byte) (Message, error) {
 		return d.message(), nil
 	}
 	if bad, ok := err.(*DecodeError); ok && bad.Response && bad.Err.Code == ParseError && !utf8.Valid(d.data) {
-		return Decode(bytes.ToValidUTF8(d.data, []byte("\uFFFD")))
+		if message, again := Decode(bytes.ToValidUTF8(d.data, []byte("\uFFFD"))); again != nil {
+			return nil, again
+		} else if response, ok := message.(*Response); ok {
+			return response, nil
+		}
 	}
 	return nil, err
 }

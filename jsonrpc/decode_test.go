@@ -149,6 +149,7 @@ func TestDecodeStaysStrict(t *testing.T) {
 		`"method":"m","params":{"structuredContent":{"a":1,"a":2}}`, `"method":"m","params":{"arguments":{},"arguments":{}}`,
 		`"method":"m","params":{"name":"` + "\xff" + `"}`, `"method":"m","params":{"arguments":{"a":"` + "\xff" + `"}}`, `"method":"` + "\xff" + `"`,
 		`"result":{"` + "\xfe" + `":1,"` + "\xff" + `":2}`,
+		`"error":null,"m\u0065thod":"m","params":{"arguments":{"a":"` + "\xff" + `"}}`, `"result":null,"\u006dethod":"m","params":{"a":"` + "\xff" + `"}`,
 	} {
 		if m, err := jsonrpc.Decode([]byte(`{"jsonrpc":"2.0","id":1,` + members + `}`)); err == nil {
 			t.Errorf("%s: decoded as %v", members, m)

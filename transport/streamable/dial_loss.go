@@ -16,9 +16,6 @@ import (
 // codeSessionNotFound is the code with which some servers report an unknown session. Others use it for timeouts.
 const codeSessionNotFound jsonrpc.Code = -32001
 
-// codeUnspecified is the code of servers that distinguish no errors.
-const codeUnspecified jsonrpc.Code = -32000
-
 // A lossSign is what the response to a message says about the session of the message. MCP 2025-11-25, basic/transports,
 // section Session Management, has status 404 for a session that the server does not know. Many servers use other statuses.
 type lossSign int
@@ -43,12 +40,11 @@ func (p *post) signOf(res *http.Response, text []byte, answer *jsonrpc.Response)
 	}
 	isNamed := httpclient.NamesSession(text, session[0])
 	isOwn := answer != nil && !answer.ID.IsZero()
-	byHandler := isOwn && answer.Error.Code != codeSessionNotFound && answer.Error.Code != codeUnspecified && answer.Error.Code != jsonrpc.InvalidRequest
 	switch status := res.StatusCode; {
-	case status == http.StatusNotFound && byHandler && answer.Error.Code == jsonrpc.MethodNotFound:
+	case status == http.StatusNotFound && isOwn && answer.Error.Code == jsonrpc.MethodNotFound:
 		return sessionKnown
 	case status == http.StatusNotFound, isNamed && (status == http.StatusBadRequest || status == http.StatusGone || status == http.StatusUnprocessableEntity):
-		if byHandler {
+		if isOwn { // a function may have returned an error about a session of its own
 			return refusedMaybeLost
 		}
 		return refusedLost
