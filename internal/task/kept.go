@@ -40,6 +40,7 @@ type keptTask struct {
 	holder             quota.Holder
 	isOpen             bool
 	parts              map[string]int64 // size in bytes by name
+	unsaved            map[string]bool  // parts that are not in stored
 	result             int64            // size in bytes of the outcome
 	until              time.Time        // when it expires; its parts are stored for keptLonger
 	stored             *state.Record[keptRecord]
@@ -93,7 +94,7 @@ func (k *kept) know(id string, rec *record) {
 func (k *kept) add(id, principal, network string, until time.Time) *keptTask {
 	t := &keptTask{
 		principal: principal, network: network, holder: quota.HolderOf(principal, network),
-		parts: make(map[string]int64), until: until, stored: &state.Record[keptRecord]{},
+		parts: make(map[string]int64), unsaved: make(map[string]bool), until: until, stored: &state.Record[keptRecord]{},
 	}
 	k.tasks[id] = t
 	return t
@@ -139,7 +140,7 @@ func (k *kept) setPart(id, name string, size int) error {
 		k.retained.Return(t.holder, more)
 		return nil
 	}
-	t.parts[name] = int64(size)
+	t.parts[name], t.unsaved[name] = int64(size), true
 	return nil
 }
 
@@ -161,12 +162,9 @@ func (k *kept) end(id string) {
 		return
 	}
 	k.close(t)
-	if _, known := t.parts[partRoom]; !known {
-		return // another replica has said what it keeps
+	if isOpen(t.parts) { // else another replica has said what it keeps
+		k.setParts(t, map[string]int64{"": taskSize, partOutcome: t.result})
 	}
-	before := t.size()
-	t.parts = map[string]int64{"": taskSize, partOutcome: t.result}
-	k.retained.Add(t.holder, t.size()-before)
 }
 
 func (k *kept) close(t *keptTask) {

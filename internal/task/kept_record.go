@@ -79,9 +79,12 @@ func (k *kept) stored(id string) *state.Record[keptRecord] {
 func (k *kept) setStored(id string, rec *state.Record[keptRecord]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if t := k.tasks[id]; t != nil {
-		t.stored = rec
+	t := k.tasks[id]
+	if t == nil {
+		return
 	}
+	t.stored = rec
+	maps.DeleteFunc(t.unsaved, func(name string, _ bool) bool { return t.parts[name] == rec.Value.Parts[name] })
 }
 
 // describe sets the record of a task, unless it differs by at most the room for a small outcome.
@@ -91,6 +94,9 @@ func (k *kept) describe(id, replica string, rec *state.Record[keptRecord]) error
 	t := k.tasks[id]
 	if t == nil {
 		return state.ErrUnchanged
+	}
+	if rec.Stored() {
+		k.merge(t, rec.Value.Parts)
 	}
 	if more := t.size() - sizeOf(rec.Value.Parts); rec.Stored() && -outcomeRoom <= more && more <= outcomeRoom {
 		return state.ErrUnchanged
@@ -118,6 +124,34 @@ func (k *kept) learn(id, replica string, change *state.Change[keptRecord]) {
 	case rec.Value.Replica == replica:
 		return
 	}
-	k.retained.Add(t.holder, sizeOf(rec.Value.Parts)-t.size())
-	t.parts, t.stored = maps.Clone(rec.Value.Parts), rec
+	k.merge(t, rec.Value.Parts)
+	t.stored = rec
+}
+
+// setParts replaces the parts of a task. k.mu is held.
+func (k *kept) setParts(t *keptTask, parts map[string]int64) {
+	k.retained.Add(t.holder, sizeOf(parts)-t.size())
+	t.parts = parts
+}
+
+// merge counts the parts in a record. Parts that this replica has written since its last record of the task are newer, and
+// the parts of an ended task are final. k.mu is held.
+func (k *kept) merge(t *keptTask, stored map[string]int64) {
+	if len(t.parts) > 0 && !isOpen(t.parts) && isOpen(stored) {
+		return
+	}
+	parts := make(map[string]int64, len(stored))
+	maps.Copy(parts, stored)
+	if isOpen(stored) {
+		for name := range t.unsaved {
+			parts[name] = t.parts[name]
+		}
+	}
+	k.setParts(t, parts)
+}
+
+// isOpen reports whether parts are of a task that has not ended.
+func isOpen(parts map[string]int64) bool {
+	_, open := parts[partRoom]
+	return open
 }

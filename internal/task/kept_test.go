@@ -197,6 +197,44 @@ func TestReplicasCountWhatTasksKeep(t *testing.T) {
 	}
 }
 
+// Two replicas store answers to different questions of a task at the same time, and no replica loses one of them.
+func TestAnswersAtSeveralReplicasCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kib = 1 << 10
+		r := newRig(t)
+		questions := question("a")
+		questions["b"], questions["c"] = questions["a"], questions["a"]
+		var counted []*quota.Retained
+		var replicas []*replica
+		for range 3 {
+			r.retained = quota.NewRetained(10 << 20)
+			counted = append(counted, r.retained)
+			e := r.replica(func(context.Context, *task.Run) task.Outcome { return task.Outcome{Questions: questions} })
+			e.Start()
+			replicas = append(replicas, e)
+		}
+		created, err := replicas[0].Create(t.Context(), ofNetwork("192.0.2.1", 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		for i, key := range []string{"a", "b"} {
+			go func() {
+				answer := map[string]json.RawMessage{key: json.RawMessage(`"` + strings.Repeat("x", 200*kib) + `"`)}
+				if err := replicas[i+1].Answer(t.Context(), created.TaskID, "", answer); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		<-time.After(time.Minute)
+		for i, retained := range counted {
+			if held := retained.Held(); held < 400*kib || held > 410*kib {
+				t.Errorf("replica %d counts %d bytes, want 400 to 410 KiB", i, held)
+			}
+		}
+	})
+}
+
 // Clients cannot keep more by calling several replicas, or by waiting for a restart.
 func TestReplicasShareTheRoomOfTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
