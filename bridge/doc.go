@@ -39,12 +39,14 @@
 //
 //  1. Payload is not decoded: arguments, results, schemas, errors, progress, log messages
 //     and unknown members keep their bytes and order. The bridge replaces only prefixed
-//     names, ids, progress tokens and the members of _meta that the protocol reserves. Entries
+//     names, ids, progress tokens and the members of _meta that the protocol reserves. It removes
+//     members of results that are null, outside of structured content and _meta. Entries
 //     of lists that are not valid by the schema of MCP are repaired or left out; see [State].
 //  2. Questions of a server to the user reach the client that made the call, whatever
 //     protocol version either side speaks.
-//  3. A call that has been sent is never repeated. If no reply comes, the error is an
-//     [UpstreamError] that says whether the call may have been executed.
+//  3. A call that may have been executed is not repeated. The exception is a read-only or idempotent
+//     tool of a trusted server that has lost the session: see [Proxy]. If no reply comes, the error is
+//     an [UpstreamError] that says whether the call may have been executed.
 //  4. A server that hangs or crashes fails only the calls to that server.
 //  5. Every call passes the guards and middleware in [Options], also a call of [Bridge.CallTool]. No list has an entry
 //     that a guard hides.

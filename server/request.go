@@ -128,7 +128,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	}
 	level := slog.LevelWarn
 	if ctx.Err() != nil {
-		level = slog.LevelDebug // the caller waits no more
+		level = slog.LevelDebug // the caller does not wait any more
 	}
 	h.request.logger().Log(context.WithoutCancel(ctx), level, "a log message was not sent to the caller", "message", record.Message, "error", err)
 	return err

@@ -202,7 +202,7 @@ func TestWrappers(t *testing.T) {
 		{`{"mcp":{"a":{"type":"local","command":[]}}}`, "error: server a: command: expected a program and its arguments"},
 		{`{"mcp":{"a":{"type":"local","command":["x",7]}}}`, "error: server a: command[1]: expected a string"},
 		{`{"context_servers":{"a":{"command":{"path":"x"},"args":["y"],"env":{}}}}`, "a stdio x [y]"},
-		{`{"context_servers":{"a":{"command":{"path":"x","args":["y"]},"args":["z"]}}}`, `error: server a: command.args: "args" is there twice`},
+		{`{"context_servers":{"a":{"command":{"path":"x","args":["y"]},"args":["z"]}}}`, `error: server a: command.args: "args" is given twice`},
 		{`{"context_servers":{"a":{"command":{"path":"x","cwd":"y"}}}}`, "error: server a: command.cwd: expected path, args or env"},
 		{`{"mcp":{"a":{}},"context_servers":{}}`, `error: expected "mcp" or "context_servers", found both`},
 		{`{"Context_Servers":{"a":{"command":"x"}}}`, `error: expected the spelling "context_servers"`},

@@ -60,7 +60,7 @@ func TestRegistrationOfServer(t *testing.T) {
 	if text := printHidden(t, r); leaks(text) {
 		t.Errorf("the secret is printed: %s", text)
 	}
-	if launch := r.Launch(); !strings.Contains(launch, "(client app)") {
+	if launch := r.Launch(); !strings.Contains(launch, "(client app; scopes a)") {
 		t.Errorf("the launch is described as %s", launch)
 	}
 	prints := make(map[string]bool)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -126,6 +127,13 @@ func (r *Resolved) Launch() string {
 	}
 	if id := r.ClientID.String(); id != "" {
 		more = append(more, "client "+quoteWord(id))
+	}
+	if len(r.Scopes) > 0 {
+		scopes := slices.Clone(r.Scopes)
+		for i, scope := range scopes {
+			scopes[i] = quoteWord(scope)
+		}
+		more = append(more, "scopes "+strings.Join(scopes, ", "))
 	}
 	if len(more) > 0 {
 		b.WriteString(" (" + strings.Join(more, "; ") + ")")

@@ -207,7 +207,7 @@ func (g serverMembers) program(s *Server) {
 			m.key.fail("expected path, args or env")
 		case m.kind() == jsonscan.Null:
 		case twice:
-			m.key.fail("%q is there twice: expected one of them", name)
+			m.key.fail("%q is given twice: expected one of them", name)
 		default:
 			g[name], s.positions[name] = m, position{m.field, m.at}
 		}

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 )
 
 // A body encodes arguments as a request body.
@@ -223,9 +223,9 @@ func fromBase64(raw json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	decoded, err := base64.StdEncoding.DecodeString(text)
+	decoded, err := jsonvalue.DecodeBase64([]byte(text))
 	if err != nil {
-		return nil, errors.New("expected bytes in base64 (RFC 4648, section 4)")
+		return nil, errors.New("expected bytes in base64 (RFC 4648)")
 	}
 	return decoded, nil
 }

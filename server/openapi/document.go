@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -57,7 +56,7 @@ func parseDocument(data []byte) (d *document, err error) {
 
 // toJSON converts YAML to JSON and checks the size and nesting.
 func toJSON(data []byte) (json.RawMessage, error) {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	data = jsonscan.TrimBOM(data)
 	if jsonscan.KindOf(data) != jsonscan.Object {
 		var err error
 		if data, err = yamlToJSON(data); err != nil {

@@ -93,7 +93,7 @@ func (r *response) json() json.RawMessage {
 	if !isJSON(r.media) {
 		return nil
 	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(r.body, []byte("\xef\xbb\xbf")))
+	text := bytes.TrimSpace(jsonscan.TrimBOM(r.body))
 	if jsonscan.Valid(text) != nil {
 		return nil
 	}

@@ -74,7 +74,7 @@ type document struct {
 }
 
 func parseDocument(url string, body []byte) (*document, error) {
-	members, err := jsonscan.ReadObject(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
+	members, err := jsonscan.ReadObject(jsonscan.TrimBOM(body))
 	if err != nil {
 		return nil, &MetadataError{URL: url, Err: err}
 	}

@@ -171,7 +171,7 @@ func (o *loginOptions) saved(server *config.Resolved, command string) httptransp
 	return &savedLogin{options: o, server: server, command: command}
 }
 
-// client returns the client for the saved tokens, nil if nobody has logged in.
+// client returns the client for the saved tokens, nil if there are none.
 func (s *savedLogin) client() (*oauth.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
