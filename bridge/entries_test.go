@@ -16,10 +16,10 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/bridge/internal/entrycheck"
 	"github.com/dovetail-go/dovetail/bridge/llm"
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/entrycheck"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -34,7 +34,7 @@ type badEntry struct {
 // badLists returns lists by their member of the result.
 func badLists(t *testing.T) map[string][]badEntry {
 	t.Helper()
-	data, err := os.ReadFile("../internal/entrycheck/testdata/bad.json")
+	data, err := os.ReadFile("internal/entrycheck/testdata/bad.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dovetail-go/dovetail/bridge/internal/entrycheck"
 	"github.com/dovetail-go/dovetail/client"
-	"github.com/dovetail-go/dovetail/internal/entrycheck"
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"

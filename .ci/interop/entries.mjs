@@ -1,4 +1,4 @@
-// The answers of a server that lists the entries of internal/entrycheck/testdata/bad.json.
+// The answers of a server that lists the entries of bridge/internal/entrycheck/testdata/bad.json.
 
 /** The lists by their method: the member of the result, the member that identifies an entry, and a good entry. */
 export const LISTS = {

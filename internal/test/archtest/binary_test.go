@@ -13,7 +13,7 @@ import (
 const stdioServer = "./internal/test/archtest/testdata/stdioserver"
 
 // maxStdioServer is the maximum size in bytes of the stripped program.
-const maxStdioServer = 7_110_000
+const maxStdioServer = 7_180_000
 
 func TestStdioServerLinksNoHTTP(t *testing.T) {
 	t.Parallel()

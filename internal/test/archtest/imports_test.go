@@ -99,7 +99,7 @@ server/webhook/delivery:  internal/token
 internal/webhook/signature: internal/webhook net/http github.com/standard-webhooks/standard-webhooks/libraries
 
 # What is valid by the schema of MCP.
-internal/entrycheck:      mcp internal/jsonscan
+bridge/internal/entrycheck: mcp internal/jsonscan
 
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/quota internal/token golang.org/x/sync
@@ -140,7 +140,7 @@ approval/channel:         jsonrpc transport/store approval internal/state intern
 approval/page:            internal/httpguard net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
-bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline internal/entrycheck internal/era internal/jsonscan internal/task internal/uritemplate
+bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline bridge/internal/entrycheck internal/era internal/jsonscan internal/task internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball

@@ -67,7 +67,7 @@ type badEntry struct {
 }
 
 func badEntries(t *testing.T) map[string][]badEntry {
-	data, err := os.ReadFile("../../../entrycheck/testdata/bad.json")
+	data, err := os.ReadFile("../../../../bridge/internal/entrycheck/testdata/bad.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/internal/entrycheck"
+	"github.com/dovetail-go/dovetail/bridge/internal/entrycheck"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/mcp"
