@@ -20,7 +20,7 @@ const maxDepth = 128
 // maxAnchored is the limit of a schema whose targets are all in $defs, in bytes.
 const maxAnchored = 1 << 20
 
-// maxRead bounds the work of finding schemas that contain themselves, in bytes.
+// maxRead bounds the work of finding schemas that contain themselves and of merging keywords, in bytes.
 const maxRead = 8 << 20
 
 var (
@@ -30,8 +30,10 @@ var (
 
 // Inline returns a schema whose references are replaced with what they refer to. A schema that contains itself is in
 // $defs, and is referred to as #/$defs/Name; the root is there too, if it contains itself. So is each target if the
-// result would have more than limit bytes. $defs and definitions that are not referred to are left out. The error says
-// that a reference has no target in the schema, or that the schema has anchors, an $id inside, or too many references.
+// result would have more than limit bytes, and each target that cannot be merged with the keywords beside its reference.
+// At the root, such a target is in allOf. $defs and definitions that are not referred to are left out. The result
+// accepts the same values as the schema. The error says that a reference has no target in the schema, or that the schema
+// has anchors, an $id inside, or too many references, or an allOf at the root where the target would have to be.
 func Inline(schema json.RawMessage, limit int) (json.RawMessage, error) {
 	return Rewrite(schema, limit, nil)
 }
@@ -56,8 +58,9 @@ func Rewrite(schema json.RawMessage, limit int, each func(json.RawMessage) json.
 
 // document returns the rewritten document.
 func (in *inliner) document() (json.RawMessage, error) {
-	in.names, in.taken, in.reaches, in.targets = map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]json.RawMessage{}
-	in.readTargets()
+	in.keywords = map[string]map[string]bool{}
+	in.names, in.taken, in.reaches, in.targets = map[string]string{}, map[string]int{}, map[string]bool{}, map[string]json.RawMessage{}
+	in.readRoot()
 	out, err := in.schema(nil, in.root, 0)
 	if err != nil {
 		return nil, err
@@ -95,16 +98,19 @@ type inliner struct {
 	limit      int
 	each       func(json.RawMessage) json.RawMessage
 	anchorsAll bool // each target is in $defs
-	written    int
-	read       int                        // bytes that references has read
-	targets    map[string]json.RawMessage // by pointer
-	taken      map[string]bool            // the names in $defs
-	reaches    map[string]bool            // by pointer: the target contains itself
-	found      bool                       // there is a reference
-	changed    bool                       // each has changed a schema
-	open       []string                   // the pointers of the targets that are being written
-	anchored   []string                   // the pointers of the targets in $defs
-	names      map[string]string          // of anchored, in $defs
+	// onlyAnnotations: other keywords beside a reference have no meaning, as in draft-07 and before.
+	onlyAnnotations bool
+	written         int
+	read            int                        // bytes that were read to find and merge targets
+	keywords        map[string]map[string]bool // by pointer: the keywords of the target
+	targets         map[string]json.RawMessage // by pointer
+	taken           map[string]int             // the names in $defs, and the last number that was added to each
+	reaches         map[string]bool            // by pointer: the target contains itself
+	found           bool                       // there is a reference
+	changed         bool                       // each has changed a schema
+	open            []string                   // the pointers of the targets that are being written
+	anchored        []string                   // the pointers of the targets in $defs
+	names           map[string]string          // of anchored, in $defs
 }
 
 // schema appends a schema.
@@ -131,7 +137,7 @@ func (in *inliner) schema(dst []byte, raw json.RawMessage, depth int) ([]byte, e
 	start := len(dst)
 	dst = append(dst, '{')
 	for m := range members.All() {
-		if name := m.Name(); name == "$defs" || name == "definitions" || name == "$id" && len(in.open) > 0 {
+		if name := m.Name(); name == "$defs" || name == "definitions" || (name == "$id" || name == "$schema") && len(in.open) > 0 {
 			continue
 		}
 		if dst[len(dst)-1] != '{' {
@@ -198,13 +204,24 @@ var (
 		"unevaluatedItems", "unevaluatedProperties", "contentSchema",
 	}
 	listKeywords = []string{"allOf", "anyOf", "oneOf", "prefixItems", "items"}
-	mapKeywords  = []string{"properties", "patternProperties", "dependentSchemas"}
+	mapKeywords  = []string{"properties", "patternProperties", "dependentSchemas", "dependencies"}
 )
 
 // annotations may be beside a reference. They replace those of its target.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 
-// reference appends the target of a reference, or a reference to its definition if the target contains itself.
+// dependent are groups of keywords whose meaning depends on the others of the group in the same schema. Keywords of one
+// group cannot come from a reference and from its target.
+var dependent = [][]string{
+	{"properties", "patternProperties", "additionalProperties"},
+	{"prefixItems", "items", "additionalItems"},
+	{"contains", "minContains", "maxContains"},
+	{"if", "then", "else"},
+	{"contentEncoding", "contentMediaType", "contentSchema"},
+}
+
+// reference appends the target of a reference. It appends a reference to the definition of the target if the target
+// contains itself, or cannot be merged with the keywords beside the reference.
 func (in *inliner) reference(dst []byte, members jsonscan.Members, ref string, depth int) ([]byte, error) {
 	in.found = true
 	fragment, ok := strings.CutPrefix(ref, "#")
@@ -215,18 +232,24 @@ func (in *inliner) reference(dst []byte, members jsonscan.Members, ref string, d
 	if err != nil {
 		return nil, err
 	}
+	siblings := in.siblings(members)
 	isRoot := depth == 0 && len(in.open) == 0 // is never a reference: many programs want an object there
-	merged, ok := withSiblings(target, members)
-	if !ok && isRoot {
-		return nil, errReference
+	merged, ok := target, false
+	if isRoot || !in.anchorsAll && !in.isRecursive(fragment, target) {
+		if merged, ok, err = in.withSiblings(fragment, target, siblings); err != nil {
+			return nil, err
+		}
 	}
-	if !isRoot && (!ok || in.anchorsAll || in.isRecursive(fragment, target)) {
+	switch {
+	case ok:
+	case isRoot:
+		if merged = besideAllOf(target, siblings); merged == nil {
+			return nil, errReference
+		}
+	default:
 		dst = append(dst, `{"$ref":`...)
 		dst = jsonscan.AppendString(dst, "#/$defs/"+in.name(fragment))
-		for m := range members.All() {
-			if name := m.Name(); name == "$ref" || name == "$defs" || name == "definitions" {
-				continue
-			}
+		for _, m := range siblings {
 			dst = append(append(append(dst, ','), m.Key...), ':')
 			if dst, err = in.keyword(dst, m.Name(), m.Value, depth); err != nil {
 				return nil, err
@@ -240,30 +263,105 @@ func (in *inliner) reference(dst []byte, members jsonscan.Members, ref string, d
 	in.open = append(in.open, fragment)
 	dst, err = in.schema(dst, merged, depth+1)
 	in.open = in.open[:len(in.open)-1]
-	return dst, err
+	if err != nil || !isRoot || jsonscan.KindOf(dst) != jsonscan.Object {
+		return dst, err
+	}
+	return jsonscan.Splice(nil, dst,
+		jsonscan.Edit{Name: "$schema", Value: members.Get("$schema")}, jsonscan.Edit{Name: "$id", Value: members.Get("$id")})
+}
+
+// siblings returns the keywords beside a reference that have a meaning for values. $schema and $id apply to the root.
+func (in *inliner) siblings(members jsonscan.Members) (siblings []jsonscan.Member) {
+	for m := range members.All() {
+		switch name := m.Name(); {
+		case name == "$ref", name == "$defs", name == "definitions", name == "$schema", name == "$id":
+		case in.onlyAnnotations && !slices.Contains(annotations, name):
+		default:
+			siblings = append(siblings, m)
+		}
+	}
+	return siblings
 }
 
 // withSiblings returns the target of a reference with the keywords beside it. ok is false if the target has one of
-// them too, except for annotations.
-func withSiblings(target json.RawMessage, members jsonscan.Members) (merged json.RawMessage, ok bool) {
-	has, err := jsonscan.ReadObject(target)
+// them too, or one that it depends on. Annotations are replaced.
+func (in *inliner) withSiblings(fragment string, target json.RawMessage, siblings []jsonscan.Member) (merged json.RawMessage, ok bool, err error) {
+	if string(target) == "true" && len(siblings) > 0 {
+		target = json.RawMessage("{}")
+	}
+	if len(siblings) == 0 || jsonscan.KindOf(target) != jsonscan.Object {
+		return target, true, nil
+	}
+	has, err := in.keywordsOf(fragment, target)
 	if err != nil {
-		return target, true // true or false
+		return nil, false, err
 	}
-	merged = target
-	for m := range members.All() {
+	edits := make([]jsonscan.Edit, 0, len(siblings))
+	for _, m := range siblings {
 		name := m.Name()
-		switch {
-		case name == "$ref", name == "$defs", name == "definitions", name == "$schema", name == "$id":
-			continue
-		case !slices.Contains(annotations, name) && (has.Get(name) != nil || has.Get("$ref") != nil):
-			return nil, false
+		if !slices.Contains(annotations, name) && (has[name] || dependsOn(name, has)) {
+			return nil, false, nil
 		}
-		if merged, err = jsonscan.Splice(nil, merged, jsonscan.Edit{Name: name, Value: m.Value}); err != nil {
-			return nil, false
+		edits = append(edits, jsonscan.Edit{Name: name, Value: m.Value})
+	}
+	if in.read += len(target); in.read > maxRead {
+		return nil, false, errTooLarge
+	}
+	merged, err = jsonscan.Splice(nil, target, edits...)
+	return merged, err == nil, nil // an error says that there are too many edits
+}
+
+// keywordsOf returns the keywords of a target. It reads the target once, however many references there are.
+func (in *inliner) keywordsOf(fragment string, target json.RawMessage) (map[string]bool, error) {
+	if has, ok := in.keywords[fragment]; ok {
+		return has, nil
+	}
+	if in.read += len(target); in.read > maxRead {
+		return nil, errTooLarge
+	}
+	members, err := jsonscan.ReadObject(target)
+	if err != nil {
+		return nil, err
+	}
+	has := make(map[string]bool, members.Len())
+	for m := range members.All() {
+		has[m.Name()] = true
+	}
+	in.keywords[fragment] = has
+	return has, nil
+}
+
+// dependsOn reports whether a keyword would have another meaning, or give another keyword another one, in a schema that
+// has these keywords.
+func dependsOn(name string, has map[string]bool) bool {
+	if has["$ref"] {
+		return true
+	}
+	if has["unevaluatedProperties"] || has["unevaluatedItems"] { // they depend on all schemas beside them
+		if slices.Contains(schemaKeywords, name) || slices.Contains(listKeywords, name) || slices.Contains(mapKeywords, name) {
+			return true
 		}
 	}
-	return merged, true
+	return slices.ContainsFunc(dependent, func(group []string) bool {
+		return slices.Contains(group, name) && slices.ContainsFunc(group, func(other string) bool { return has[other] })
+	})
+}
+
+// besideAllOf returns a schema with the keywords beside a reference, and its target in allOf. The type of the target is
+// there too: many programs want one at the root. It returns nil if there is an allOf beside the reference.
+func besideAllOf(target json.RawMessage, siblings []jsonscan.Member) json.RawMessage {
+	out, hasType := []byte{'{'}, false
+	for _, m := range siblings {
+		if m.Name() == "allOf" {
+			return nil
+		}
+		hasType = hasType || m.Name() == "type"
+		out = append(append(append(append(out, m.Key...), ':'), m.Value...), ',')
+	}
+	if members, err := jsonscan.ReadObject(target); err == nil && !hasType && members.Get("type") != nil {
+		out = append(append(append(out, `"type":`...), members.Get("type")...), ',')
+	}
+	return append(append(append(out, `"allOf":[`...), target...), "]}"...)
 }
 
 // target returns the schema at a JSON Pointer in the form of a fragment.
@@ -294,11 +392,15 @@ func (in *inliner) target(fragment string) (json.RawMessage, error) {
 	return target, err
 }
 
-// readTargets adds the definitions of the root to targets, so that finding them does not read the root again.
-func (in *inliner) readTargets() {
+// readRoot reads the dialect of the root. It adds the definitions of the root to targets, so that finding them does not
+// read the root again.
+func (in *inliner) readRoot() {
 	root, err := jsonscan.ReadObject(in.root)
 	if err != nil {
 		return
+	}
+	if dialect := root.Get("$schema"); jsonscan.KindOf(dialect) == jsonscan.String {
+		in.onlyAnnotations = strings.Contains(jsonscan.Unquote(dialect), "json-schema.org/draft-0")
 	}
 	for _, keyword := range []string{"$defs", "definitions"} {
 		if defs, err := jsonscan.ReadObject(root.Get(keyword)); err == nil {
@@ -382,10 +484,11 @@ func (in *inliner) name(fragment string) string {
 		name = "Root"
 	}
 	unique := name
-	for n := 2; in.taken[unique]; n++ {
-		unique = name + "_" + strconv.Itoa(n)
+	for in.taken[unique] > 0 {
+		in.taken[name]++
+		unique = name + "_" + strconv.Itoa(in.taken[name])
 	}
 	in.anchored = append(in.anchored, fragment)
-	in.names[fragment], in.taken[unique] = unique, true
+	in.names[fragment], in.taken[unique] = unique, 1
 	return unique
 }
