@@ -148,13 +148,17 @@ type properties struct {
 	names    []string
 	schemas  map[string]json.RawMessage
 	required []string
+	requires map[string]bool // the names in required
 	changed  bool
 }
 
 func newProperties(root jsonscan.Members) *properties {
-	p := &properties{schemas: make(map[string]json.RawMessage)}
+	p := &properties{schemas: make(map[string]json.RawMessage), requires: make(map[string]bool)}
 	p.add(root)
 	_ = json.Unmarshal(orNull(root.Get("required")), &p.required) // another value requires nothing
+	for _, name := range p.required {
+		p.requires[name] = true
+	}
 	p.changed = false
 	return p
 }
@@ -197,11 +201,20 @@ func (p *properties) addBranches(branches []byte, all bool, depth int) {
 		_ = json.Unmarshal(orNull(object.Get("required")), &required)
 		each = append(each, required)
 	}
+	counts := map[string]int{} // in how many branches a name is required
+	for _, required := range each {
+		counted := make(map[string]bool, len(required))
+		for _, name := range required {
+			if !counted[name] {
+				counted[name] = true
+				counts[name]++
+			}
+		}
+	}
 	for i, required := range each {
 		for _, name := range required {
-			inAll := all || i == 0 && !slices.ContainsFunc(each, func(other []string) bool { return !slices.Contains(other, name) })
-			if inAll && !slices.Contains(p.required, name) {
-				p.required, p.changed = append(p.required, name), true
+			if inAll := all || i == 0 && counts[name] == len(each); inAll && !p.requires[name] {
+				p.required, p.changed, p.requires[name] = append(p.required, name), true, true
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/test/cputest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
@@ -154,6 +155,28 @@ func TestAnthropicNames(t *testing.T) {
 	}
 	if want := `{"type":"object","properties":{"$filter":{},"a b":{},"c":{}},"required":["a b","c"]}`; openAI != want {
 		t.Errorf("got %s, want %s", openAI, want)
+	}
+}
+
+// The time grows linearly with the number of required names.
+func TestManyRequiredNames(t *testing.T) {
+	for name, format := range map[string]string{
+		"of one branch":      `{"allOf":[{"required":[%[1]s]}]}`,
+		"of all branches":    `{"anyOf":[{"required":[%[1]s]},{"required":[%[1]s]}]}`,
+		"of nested branches": `{"required":[%[1]s],"allOf":[%[2]s]}`,
+	} {
+		cputest.WantLinear(t, name, 2000, func(n int) {
+			names, branches := make([]string, n), make([]string, n)
+			for i := range n {
+				names[i], branches[i] = fmt.Sprintf(`"name%d"`, i), fmt.Sprintf(`{"anyOf":[{"required":["name%d"]}]}`, i)
+			}
+			text := fmt.Sprintf(format+"%.0[2]s", strings.Join(names, ","), strings.Join(branches, ","))
+			got := parameters(&mcp.Tool{InputSchema: json.RawMessage(text)}, nil)
+			var root struct{ Required []string }
+			if err := json.Unmarshal(got, &root); err != nil || len(root.Required) != n {
+				t.Errorf("%s: %d names are required, want %d: %v", name, len(root.Required), n, err)
+			}
+		})
 	}
 }
 
