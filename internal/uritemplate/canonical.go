@@ -1,6 +1,7 @@
 package uritemplate
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,9 +17,11 @@ import (
 // An encoded delimiter therefore differs from a delimiter, a search never finds the middle of a
 // percent-encoded character, and text without percent signs is canonical.
 
-// Equivalent returns a text that is the same for URIs that are equivalent: they differ only in the case of scheme and
-// host, and in the percent-encoding of characters that need none. RFC 3986, section 6.2.2. A URI that is malformed
-// is equivalent only to itself. The text is no URI.
+// Equivalent returns the canonical spelling of a URI, which is the same for URIs that are equivalent: they differ only
+// in the case of scheme and host, in the case of hexadecimal digits, and in the percent-encoding of characters that
+// need none. RFC 3986, section 6.2.2. The scheme and the host are in lower case, hexadecimal digits in upper case, and
+// characters beyond ASCII are not encoded. A URI that is malformed is equivalent only to itself. A URI without percent
+// signs that is canonical costs no allocation.
 func Equivalent(uri string) string {
 	text, ok := canonical(uri)
 	if !ok {
@@ -26,9 +29,32 @@ func Equivalent(uri string) string {
 	}
 	n := foldedLength(text)
 	if folded := strings.ToLower(text[:n]); folded != text[:n] {
-		return folded + text[n:]
+		text = folded + text[n:]
+	}
+	if hasEncoded(text) {
+		return encode(text)
 	}
 	return text
+}
+
+// encode returns canonical text as a URI, with percent signs.
+func encode(text string) string {
+	var dst []byte
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == 0xC0 || c == 0xC1 {
+			i++
+			dst = fmt.Appendf(dst, "%%%02X", c<<6|text[i]&0x3F)
+			continue
+		}
+		dst = append(dst, c)
+	}
+	return string(dst)
+}
+
+// hasEncoded reports whether canonical text has a percent-encoded character.
+func hasEncoded(text string) bool {
+	return strings.IndexByte(text, 0xC0) >= 0 || strings.IndexByte(text, 0xC1) >= 0
 }
 
 // canonical returns the canonical form of uri; ok is false if uri has malformed
@@ -69,7 +95,7 @@ func canonical(uri string) (text string, ok bool) {
 
 // decode returns canonical text with all percent-encoding decoded.
 func decode(text string) string {
-	if strings.IndexByte(text, 0xC0) < 0 && strings.IndexByte(text, 0xC1) < 0 {
+	if !hasEncoded(text) {
 		return text
 	}
 	dst := make([]byte, 0, len(text))
