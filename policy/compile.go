@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 )
 
 // A Compiled is a policy that [Compile] has compiled. It does not change, and may be used
@@ -129,14 +131,14 @@ func compileRule(position int, r *Rule) (c compiledRule, err error) {
 
 // applies reports whether the rule decides about a request. If it is unknown whether the
 // rule matches, it applies unless it allows.
-func (r *compiledRule) applies(q *Request, assumed tristate) bool {
+func (r *compiledRule) applies(q *namedRequest, assumed tristate) bool {
 	t, _ := r.holds(q, assumed)
 	return t == yes || t == unknown && r.decision.Effect != Allow
 }
 
 // holds reports whether the rule matches, and if not, which part does not. For a listed
 // request, assumed is the result of all predicates of arguments.
-func (r *compiledRule) holds(q *Request, assumed tristate) (t tristate, failed string) {
+func (r *compiledRule) holds(q *namedRequest, assumed tristate) (t tristate, failed string) {
 	t, failed = r.match.holds(q, assumed)
 	for i := range r.unless {
 		if t == no {
@@ -172,6 +174,9 @@ func compileGlobs(path string, patterns []string, limit int) (globs, error) {
 			return nil, &CompileError{fmt.Sprintf("%s[%d]", path, i), err.Error()}
 		}
 		compiled[i] = compileGlob(pattern)
+		if canonical := uritemplate.Equivalent(pattern); canonical != pattern {
+			compiled[i].ofURIs = new(compileGlob(canonical))
+		}
 	}
 	return compiled, nil
 }

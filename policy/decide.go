@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -16,7 +17,8 @@ type Request struct {
 	// or annotations applies if it denies or asks, and does not apply if it allows.
 	Target mcp.Target
 	// URI is the URI of the resource if the target is a resource or a template that matches
-	// it; it replaces the target's name. It is empty for lists.
+	// it; it replaces the target's name. It is empty for lists. Patterns are compared with the spelling that is given
+	// and with the canonical one; see the package documentation.
 	URI string
 	// Arguments is the JSON object of the arguments of a tool or prompt; nil for none.
 	Arguments json.RawMessage
@@ -40,11 +42,40 @@ func (q *Request) kind() mcp.Kind {
 	return cmp.Or(q.Target.Kind, mcp.KindTool)
 }
 
-// name returns the name on the upstream server.
-func (q *Request) name() string { return cmp.Or(q.URI, q.Target.Origin.Name, q.Target.Name) }
+// A namedRequest is a request with the names that patterns are compared with.
+type namedRequest struct {
+	*Request
+	name    spellings // the name on the upstream server
+	exposed spellings // the name that callers use
+}
 
-// exposed returns the name that callers use.
-func (q *Request) exposed() string { return cmp.Or(q.URI, q.Target.Name) }
+// spellings are the spellings of one name. They differ for URIs only.
+type spellings struct {
+	given     string
+	canonical string
+	isURI     bool
+}
+
+func (q *Request) named() namedRequest {
+	n := namedRequest{Request: q}
+	n.exposed.given = cmp.Or(q.URI, q.Target.Name)
+	n.name.given = cmp.Or(q.URI, q.Target.Origin.Name, q.Target.Name)
+	n.exposed.canonical, n.name.canonical = n.exposed.given, n.name.given
+	switch q.kind() {
+	case mcp.KindResource, mcp.KindResourceTemplate, mcp.KindSkill:
+	default:
+		return n
+	}
+	n.exposed.isURI, n.name.isURI = true, true
+	if len(n.exposed.given) > maxName || len(n.name.given) > maxName {
+		return n // it is denied
+	}
+	n.exposed.canonical = uritemplate.Equivalent(n.exposed.given)
+	if n.name.canonical = n.exposed.canonical; n.name.given != n.exposed.given {
+		n.name.canonical = uritemplate.Equivalent(n.name.given)
+	}
+	return n
+}
 
 // isTrusted reports whether the target's tags and annotations are trusted.
 func (q *Request) isTrusted() bool {
@@ -66,12 +97,17 @@ type Decision struct {
 // String returns the effect and the reason.
 func (d Decision) String() string { return d.Effect.String() + ": " + d.Reason }
 
-// Decide decides about a call. It does not allocate.
+// Decide decides about a call. It does not allocate, except for a URI that has percent signs or is not canonical.
 func (c *Compiled) Decide(q *Request) Decision {
+	named := q.named()
+	return c.decide(&named)
+}
+
+func (c *Compiled) decide(q *namedRequest) Decision {
 	if d, decided := c.decideByName(q); decided {
 		return d
 	}
-	lists := c.Resolve(q.Role).decide(q.exposed(), q.name())
+	lists := c.Resolve(q.Role).decide(q.exposed, q.name)
 	if lists.Effect == Deny || len(c.rules) == 0 {
 		return lists
 	}
@@ -102,11 +138,11 @@ func (c *Compiled) Decide(q *Request) Decision {
 }
 
 // decideByName decides about exempt tools and names that are too long.
-func (c *Compiled) decideByName(q *Request) (d Decision, decided bool) {
+func (c *Compiled) decideByName(q *namedRequest) (d Decision, decided bool) {
 	switch {
-	case len(q.name()) > maxName || len(q.exposed()) > maxName:
+	case len(q.name.given) > maxName || len(q.exposed.given) > maxName:
 		return Decision{Effect: Deny, Reason: "the name is too long"}, true
-	case q.kind() == mcp.KindTool && c.exempt[Exemption{q.Target.Origin.Server, q.name()}]:
+	case q.kind() == mcp.KindTool && c.exempt[Exemption{q.Target.Origin.Server, q.name.given}]:
 		return Decision{Effect: Allow, Rule: "exempt", Reason: "the tool is exempt"}, true
 	default:
 		return Decision{}, false

@@ -23,7 +23,8 @@
 //     and without rules allows everything that it does not deny.
 //  4. If it is unknown whether a rule matches, a rule that denies or asks applies, and a rule
 //     that allows does not. This happens when the answer depends on the annotations of an
-//     untrusted server, or when an argument does not have the type that the rule expects.
+//     untrusted server, when an argument does not have the type that the rule expects, or when a pattern matches only
+//     the spelling of a URI that the caller uses.
 //  5. An entry is listed if some call of it could be allowed.
 //  6. Guards deny a call if a callback fails or panics.
 //  7. All functions and methods may be called concurrently. A [Compiled] does not change.
@@ -33,6 +34,13 @@
 // Patterns match like Python's fnmatchcase on every operating system: * matches any text, ? matches one character,
 // [a-z] matches a character of the set and [!a-z] one outside it. A pattern must match the whole name, in exact case.
 // There is no escape character: [*] matches an asterisk.
+//
+// A caller can spell one URI in several ways: scheme and host in another case, and percent-encoding where none is
+// needed (RFC 3986, section 6.2.2). The canonical spelling has the scheme and the host in lower case, hexadecimal digits
+// in upper case, and no percent-encoding of unreserved characters and of characters beyond ASCII. A pattern of a deny
+// list, and a rule that denies or asks, applies if it matches the canonical spelling or the one that the caller uses.
+// An allow list, a rule that allows, and an exception of a rule that denies or asks must match the canonical spelling.
+// Patterns of URIs may be written in any spelling, but text after a wildcard in the host in lower case.
 //
 // The guard of package approval enforces a policy and has a person decide about the calls for
 // which the policy says ask.

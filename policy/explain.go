@@ -43,7 +43,12 @@ func (e *Explanation) String() string {
 // Explain decides as [Compiled.Decide] does, and reports for every list and rule whether it
 // matches. It enforces nothing; it is for trying out a policy.
 func (c *Compiled) Explain(q *Request) *Explanation {
-	e := &Explanation{Decision: c.Decide(q)}
+	named := q.named()
+	return c.explain(&named)
+}
+
+func (c *Compiled) explain(q *namedRequest) *Explanation {
+	e := &Explanation{Decision: c.decide(q)}
 	if d, decided := c.decideByName(q); decided {
 		e.Steps = []Step{{Rule: cmp.Or(d.Rule, "name"), Effect: d.Effect, Matched: true, Why: d.Reason}}
 		return e
@@ -56,20 +61,20 @@ func (c *Compiled) Explain(q *Request) *Explanation {
 	return e
 }
 
-func (r *Resolved) explain(q *Request) []Step {
+func (r *Resolved) explain(q *namedRequest) []Step {
 	denied := Step{Rule: "deny", Effect: Deny, Why: r.deny.missed}
-	if d := r.decide(q.exposed(), q.name()); d.Rule == "deny" {
+	if d := r.decide(q.exposed, q.name); d.Rule == "deny" {
 		denied.Matched, denied.Why = true, d.Reason
 	}
 	allowed := Step{Rule: "allow", Effect: Allow, Why: "there is no allow list"}
 	if len(r.allow) > 0 {
-		d := r.decideAllow(q.exposed())
+		d := r.decideAllow(q.exposed)
 		allowed.Matched, allowed.Why = d.Effect == Allow, d.Reason
 	}
 	return []Step{denied, allowed}
 }
 
-func (r *compiledRule) explain(q *Request) Step {
+func (r *compiledRule) explain(q *namedRequest) Step {
 	assumed := yes
 	if r.decision.Effect == Deny {
 		assumed = no

@@ -12,6 +12,7 @@ type glob struct {
 	pattern string
 	literal string // the prefix of every match
 	rest    []part // the parts after the prefix
+	ofURIs  *glob  // the canonical spelling of a pattern of URIs; nil if it is the pattern
 }
 
 // A part is one part of a pattern.
@@ -213,6 +214,36 @@ func (g globs) findBytes(text []byte) int {
 		}
 	}
 	return -1
+}
+
+// holds reports whether a pattern matches, or the list is empty. It is unknown if a pattern matches the given spelling
+// and none the canonical one.
+func (g globs) holds(name spellings) tristate {
+	if len(g) == 0 {
+		return yes
+	}
+	switch i, isCanonical := g.findName(name); {
+	case isCanonical:
+		return yes
+	case i >= 0:
+		return unknown
+	}
+	return no
+}
+
+// findName returns the index of the first pattern that matches the canonical spelling of a name, otherwise that of the
+// first one that matches the given spelling, otherwise -1.
+func (g globs) findName(name spellings) (index int, isCanonical bool) {
+	text := []byte(name.canonical)
+	for i := range g {
+		if g[i].match(text) || name.isURI && g[i].ofURIs != nil && g[i].ofURIs.match(text) {
+			return i, true
+		}
+	}
+	if name.given == name.canonical {
+		return -1, false
+	}
+	return g.find(name.given), false
 }
 
 func (g globs) patterns() []string {

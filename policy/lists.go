@@ -60,10 +60,11 @@ func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error)
 
 // allows reports whether the lists allow a name.
 func (r *Resolved) allows(name string) bool {
-	return len(name) <= maxName && r.decide(name, name).Effect == Allow
+	given := spellings{given: name, canonical: name}
+	return len(name) <= maxName && r.decide(given, given).Effect == Allow
 }
 
-// Filter returns the allowed names, in the given order.
+// Filter returns the allowed names, in the given order. It compares URIs in the given spelling only.
 func (r *Resolved) Filter(names []string) []string {
 	allowed := make([]string, 0, len(names))
 	for _, name := range names {
@@ -76,10 +77,10 @@ func (r *Resolved) Filter(names []string) []string {
 
 // decide returns the decision of the lists. It has no Rule if there is no allow list and no
 // deny pattern matches.
-func (r *Resolved) decide(exposed, name string) Decision {
-	i := r.deny.globs.find(exposed)
+func (r *Resolved) decide(exposed, name spellings) Decision {
+	i, _ := r.deny.globs.findName(exposed)
 	if i < 0 && name != exposed {
-		i = r.deny.globs.find(name)
+		i, _ = r.deny.globs.findName(name)
 	}
 	if i >= 0 {
 		return Decision{Effect: Deny, Rule: "deny", Reason: r.deny.matched[i]}
@@ -88,11 +89,11 @@ func (r *Resolved) decide(exposed, name string) Decision {
 }
 
 // decideAllow returns the decision of the allow lists alone.
-func (r *Resolved) decideAllow(exposed string) Decision {
+func (r *Resolved) decideAllow(exposed spellings) Decision {
 	d := Decision{Effect: Allow, Reason: "nothing denies it"}
 	for i := range r.allow {
-		matched := r.allow[i].globs.find(exposed)
-		if matched < 0 {
+		matched, isCanonical := r.allow[i].globs.findName(exposed)
+		if !isCanonical {
 			return Decision{Effect: Deny, Rule: "allow", Reason: r.allow[i].missed}
 		}
 		d.Rule, d.Reason = "allow", r.allow[i].matched[matched]

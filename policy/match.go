@@ -83,13 +83,15 @@ func clone(b *bool) *bool {
 
 // holds reports whether all parts match, and if not, which one does not. For a listed
 // request, assumed is the result of all predicates of arguments.
-func (m *compiledMatch) holds(q *Request, assumed tristate) (t tristate, failed string) {
-	switch {
-	case !m.servers.match(q.Target.Origin.Server):
+func (m *compiledMatch) holds(q *namedRequest, assumed tristate) (t tristate, failed string) {
+	if !m.servers.match(q.Target.Origin.Server) {
 		return no, "servers"
-	case !m.names.match(q.name()):
+	}
+	names, exposed := m.names.holds(q.name), m.exposed.holds(q.exposed)
+	switch {
+	case names == no:
 		return no, "names"
-	case !m.exposed.match(q.exposed()):
+	case exposed == no:
 		return no, "exposed"
 	case len(m.kinds) > 0 && !slices.Contains(m.kinds, q.kind()):
 		return no, "kinds"
@@ -104,6 +106,8 @@ func (m *compiledMatch) holds(q *Request, assumed tristate) (t tristate, failed 
 			t, failed = part, name
 		}
 	}
+	and(names, "names")
+	and(exposed, "exposed")
 	if len(m.tags) > 0 {
 		and(m.matchTags(q), "tags")
 	}
@@ -124,7 +128,7 @@ func (m *compiledMatch) holds(q *Request, assumed tristate) (t tristate, failed 
 }
 
 // matchTags is unknown for an untrusted server, which may omit a tag.
-func (m *compiledMatch) matchTags(q *Request) tristate {
+func (m *compiledMatch) matchTags(q *namedRequest) tristate {
 	if !q.isTrusted() {
 		return unknown
 	}
@@ -133,7 +137,7 @@ func (m *compiledMatch) matchTags(q *Request) tristate {
 
 // holds reports whether the hints of a tool have these values. For an untrusted server that
 // is unknown.
-func (a *Annotations) holds(q *Request) tristate {
+func (a *Annotations) holds(q *namedRequest) tristate {
 	if q.kind() != mcp.KindTool {
 		return no
 	}

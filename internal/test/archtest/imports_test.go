@@ -111,7 +111,7 @@ internal/task:            jsonrpc mcp transport/store internal/backoff internal/
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/test/waittest internal/token testing
 server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/jsonvalue internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate server/webhook/delivery
                           github.com/go-json-experiment/json
-client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan internal/jsonvalue
+client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan internal/jsonvalue internal/uritemplate
                           internal/peertext golang.org/x/sync
 client/skills:            mcp client internal/frontmatter
 
@@ -131,7 +131,7 @@ server/workspace:         mcp server internal/sharedfile internal/pattern net/ht
 server/shell:             mcp transport/httptransport server server/process server/workspace internal/peertext net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
-policy:                   jsonrpc mcp internal/jsonscan
+policy:                   jsonrpc mcp internal/jsonscan internal/uritemplate
 
 # L6: a person decides. Only the channel to that person is HTTP.
 approval:                 jsonrpc mcp transport/store policy internal/state internal/sharedfile internal/deadline internal/jsonscan internal/peertext internal/quota internal/task internal/token approval/internal/tty
@@ -142,7 +142,7 @@ approval/page:            internal/httpguard net/http
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline bridge/internal/entrycheck internal/era internal/jsonscan internal/task internal/uritemplate
                           golang.org/x/sync
-bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan github.com/go-json-experiment/json
+bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan internal/uritemplate github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball
 bridge/llm:               mcp bridge internal/jsonscan internal/toolschema
 bridge/config:            jsonrpc mcp transport transport/httptransport transport/sse transport/stdio transport/streamable transport/ws approval bridge
