@@ -11,16 +11,20 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// The schemes of resources that a browser runs, and that a model follows.
-const (
-	uiScheme    = "ui://"
-	skillScheme = "skill://"
-)
+// skillScheme starts the URIs of files that a model follows.
+const skillScheme = "skill://"
+
+// hasScheme reports whether a URI, or an equivalent one, begins with a scheme.
+func hasScheme(uri, scheme string) bool {
+	uri = uritemplate.Equivalent(uri)
+	return len(uri) >= len(scheme) && strings.EqualFold(uri[:len(scheme)], scheme) // a malformed URI keeps its case
+}
 
 // verifying returns an entry that withholds content that was not accepted: of a resource that a browser runs, of the
 // files of skills, and another definition of a skill. Other entries are returned unchanged.
@@ -34,15 +38,20 @@ func (p *Provider) verifying(e *evaluation, entry *server.Entry, t *evaluated) *
 		if err != nil {
 			return nil, err
 		}
-		switch uri := call.URI(); {
+		uri := call.URI()
+		canonical := uritemplate.Equivalent(uri)
+		if entry.Kind != mcp.KindResource {
+			uri = canonical // it is the caller's spelling; that of a resource is the listed one
+		}
+		switch {
 		case call.Method() == mcp.MethodSkillsGet:
 			err = p.checkSkill(e, entry, t, result)
 		case call.Method() != mcp.MethodResourcesRead:
-		case e.files[uri] != "":
-			err = p.checkFile(uri, e.files[uri], result)
-		case strings.HasPrefix(uri, uiScheme):
+		case e.files[canonical] != "":
+			err = p.checkFile(uri, e.files[canonical], result)
+		case hasScheme(uri, mcp.SchemeUI):
 			err = p.checkContent(uri, result)
-		case strings.HasPrefix(uri, skillScheme) || entry.Kind == mcp.KindSkill:
+		case hasScheme(uri, skillScheme) || entry.Kind == mcp.KindSkill:
 			err = &QuarantinedError{Server: p.pins.alias, Entry: Entry{Content, uri}, Reason: reasonInvalid, Err: errors.New("it is a file of no accepted skill")}
 		}
 		if err != nil {
@@ -142,12 +151,12 @@ func (p *Provider) checkContent(uri string, result mcp.Result) error {
 	return pending.refusal()
 }
 
-// ReadContents reads the resources whose URIs begin with ui://, so that contents that are not as pinned become pending.
+// ReadContents reads the resources whose URIs begin with ui://, in upper or lower case, so that contents that are not as pinned become pending.
 // The provider must run. The error has the resources that could not be read.
 func (p *Provider) ReadContents(ctx context.Context) error {
 	var errs []error
 	for entry := range p.provider.Catalog().All(mcp.KindResource) {
-		if !strings.HasPrefix(entry.Name, uiScheme) {
+		if !hasScheme(entry.Name, mcp.SchemeUI) {
 			continue
 		}
 		params := append(jsonscan.AppendString([]byte(`{"uri":`), entry.Name), '}')
@@ -190,10 +199,11 @@ func (e *evaluation) addFiles(definition json.RawMessage) {
 		return
 	}
 	for _, file := range skill.Resources {
-		if _, twice := e.files[file.URI]; twice && e.files[file.URI] != file.Digest {
-			e.files[file.URI] = "two skills have other digests" // no content has it
+		uri := uritemplate.Equivalent(file.URI)
+		if _, twice := e.files[uri]; twice && e.files[uri] != file.Digest {
+			e.files[uri] = "two files have other digests" // no content has it
 			continue
 		}
-		e.files[file.URI] = file.Digest
+		e.files[uri] = file.Digest
 	}
 }

@@ -18,7 +18,9 @@
 //
 // The [Digest] of an entry covers everything that a model or a person sees of its definition. A [Lock] stores
 // digests by server alias, kind and name. Tools, prompts, resources, resource templates, skills and events are
-// pinned, and so is the content of resources whose URIs begin with ui://, which a browser runs. An entry is
+// pinned, and so is the content of resources whose URIs begin with ui://, which a browser runs. A content of a resource is
+// pinned under the listed URI. A content of a resource template is pinned under the canonical spelling of its URI (RFC
+// 3986, section 6.2.2), so that equivalent URIs have one pin. An entry is
 //
 //   - new, if the lock has no digest for it,
 //   - changed, if its digest is another one,
@@ -29,7 +31,7 @@
 //
 // The definition of a skill has the digests of its files. A file is withheld if its content has another digest, and so
 // is the answer to skills/get if it differs from the list. A resource whose URI begins with skill:// must be such a
-// file. Results of tools, messages of prompts and the content of other resources are not pinned: they are data.
+// file. The case of a scheme does not matter. Results of tools, messages of prompts and the content of other resources are not pinned: they are data.
 //
 // # Guarantees
 //

@@ -319,6 +319,99 @@ func TestSkillFiles(t *testing.T) {
 	}
 }
 
+// spellingsOf returns equivalent spellings of a URI of the form scheme://a/b.
+func spellingsOf(scheme string) []string {
+	upper := strings.ToUpper(scheme)
+	return []string{scheme + "://a/b", upper + "://a/b", scheme + "://A/b", scheme + "://a/%62", upper + "://A/%62", upper[:1] + scheme[1:] + "://%61/b", fmt.Sprintf("%%%02x%s://a/b", scheme[0], scheme[1:])}
+}
+
+// TestSpellingsOfContents: contents are pinned in each spelling of a URI that a server lists or a client uses.
+func TestSpellingsOfContents(t *testing.T) {
+	const one, two = `{"contents":[{"uri":"","text":"one"}]}`, `{"contents":[{"uri":"","text":"two"}]}`
+	for _, listed := range append(spellingsOf("ui"), "") { // "" for a template
+		lock, p := pin.NewLock(""), &kindProvider{}
+		of := pin.Entry{Kind: pin.Content, Name: listed}
+		entry, definition := pin.Entry{Kind: pin.Resource, Name: listed}, `{"uri":"`+listed+`","name":"a"}`
+		if listed == "" {
+			of.Name = "ui://a/b"
+			entry, definition = pin.Entry{Kind: pin.ResourceTemplate, Name: "{a}"}, `{"uriTemplate":"{a}","name":"a"}`
+			p.show(mcp.KindResourceTemplate, "{a}", definition)
+		} else {
+			p.show(mcp.KindResource, listed, definition)
+		}
+		p.answers(one)
+		g := pin.Wrap(p, "s", lock, &pin.Options{Logger: quiet()})
+		g.Catalog()
+		read := func(what, reason string) {
+			t.Helper()
+			for _, uri := range spellingsOf("ui") {
+				wantRefusal(t, fmt.Sprintf("%s: %q read as %s", what, listed, uri), call(t, g, mcp.MethodResourcesRead, `{"uri":"`+uri+`"}`), reason)
+			}
+		}
+		if listed != "" {
+			read("the entry is new", "new")
+			if err := g.ReadContents(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Accept("s", of); err != nil {
+				t.Errorf("%s was not read: %v", listed, err)
+			}
+		}
+		if err := lock.Accept("s", entry); err != nil {
+			t.Fatal(err)
+		}
+		if listed == "" {
+			read("the content is new", "new")
+			if err := lock.Accept("s", of); err != nil {
+				t.Error(err)
+			}
+		}
+		read("accepted", "")
+		p.answers(two)
+		read("changed", "changed")
+		if pending := lock.Pending(); len(pending) != 1 || pending[0].Entry != of {
+			t.Errorf("%q: pending are %+v", listed, pending)
+		}
+	}
+}
+
+// TestSpellingsOfSkillFiles: the files of a skill are verified in each spelling of their URIs that a server lists, as
+// files or as resources, or a client uses.
+func TestSpellingsOfSkillFiles(t *testing.T) {
+	file := func(uri, digest string) string { return `{"uri":"` + uri + `","digest":"` + digest + `","size":1}` }
+	for _, inSkill := range append(spellingsOf("skill"), "") {
+		for _, listed := range spellingsOf("skill") {
+			files := file("skill://a/SKILL.md", digestOfA)
+			if inSkill != "" {
+				files += "," + file(inSkill, digestOfA)
+			}
+			p, resource, skill := &kindProvider{}, &kindProvider{}, &kindProvider{}
+			resource.show(mcp.KindResource, listed, `{"uri":"`+listed+`","name":"a"}`)
+			skill.show(mcp.KindSkill, "skill://a/SKILL.md", `{"uri":"skill://a/SKILL.md","frontmatter":{"name":"a"},"resources":[`+files+`]}`)
+			p.catalog.Store(server.Merge(nil, server.Part{Owner: "a", Catalog: resource.Catalog()}, server.Part{Owner: "b", Catalog: skill.Catalog()}))
+			g := pin.Wrap(p, "s", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
+			for _, uri := range spellingsOf("skill") {
+				for content, reason := range map[string]string{"a": "", "b": "changed"} {
+					if inSkill == "" {
+						reason = "invalid"
+					}
+					resource.answers(`{"contents":[{"uri":"","text":"` + content + `"}]}`)
+					skill.answers(*resource.result.Load())
+					what := fmt.Sprintf("%q, listed as %s, with the content %s, read as %s", inSkill, listed, content, uri)
+					wantRefusal(t, what, call(t, g, mcp.MethodResourcesRead, `{"uri":"`+uri+`"}`), reason)
+				}
+			}
+		}
+	}
+
+	p := &kindProvider{}
+	p.show(mcp.KindSkill, "skill://a/SKILL.md", `{"uri":"skill://a/SKILL.md","frontmatter":{"name":"a"},"resources":[`+
+		file("skill://a/SKILL.md", digestOfA)+","+file("skill://a/b", digestOfA)+","+file("skill://a/%62", "sha256:"+strings.Repeat("0", 64))+`]}`)
+	p.answers(`{"contents":[{"uri":"","text":"a"}]}`)
+	g := pin.Wrap(p, "s", pin.NewLock(""), &pin.Options{TrustNew: true, Logger: quiet()})
+	wantRefusal(t, "two digests", call(t, g, mcp.MethodResourcesRead, `{"uri":"skill://a/b"}`), "changed")
+}
+
 func digestOf(t *testing.T, kind pin.Kind, definition string) string {
 	t.Helper()
 	d, err := pin.Digest(kind, json.RawMessage(definition))

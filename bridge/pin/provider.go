@@ -151,7 +151,7 @@ type evaluation struct {
 	pinned  *digests
 	catalog *server.Catalog // the result
 	entries map[Entry]*evaluated
-	files   map[string]string // digests of the files of accepted skills, by URI
+	files   map[string]string // digests of the files of accepted skills, by canonical URI
 }
 
 // An evaluated is the evaluation of one entry.
@@ -220,8 +220,10 @@ func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evalua
 		e.addFiles(skill.Definition.JSON())
 	}
 	quarantined := server.NewCatalog(nil, &server.CatalogOptions{Resolve: func(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
-		if t := e.entries[Entry{kindOf(kind), name}]; t != nil {
-			return t.refusing, nil
+		if found := offered.Lookup(kind, name); found != nil {
+			if t := e.entries[entryOf(found)]; t != nil {
+				return t.refusing, nil
+			}
 		}
 		return nil, nil
 	}})
