@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -101,6 +102,7 @@ func (c *cache) invalidate(change mcp.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
+	change.URI = uritemplate.Equivalent(change.URI) // a server may notify with another spelling than that of the request
 	for key := range c.entries {
 		if isAffected(change, key) {
 			c.drop(key)
@@ -108,14 +110,18 @@ func (c *cache) invalidate(change mcp.Change) {
 	}
 }
 
+// isAffected reports whether a change affects a result. The URI of the change is canonical.
 func isAffected(change mcp.Change, key cacheKey) bool {
 	switch {
 	case change.TaskID != "":
 		return false
 	case change.URI != "":
+		if key.method != mcp.MethodResourcesRead {
+			return false
+		}
 		// The URI may name a parent or a part of the resource.
-		return key.method == mcp.MethodResourcesRead &&
-			(strings.HasPrefix(key.arguments, change.URI) || strings.HasPrefix(change.URI, key.arguments))
+		uri := uritemplate.Equivalent(key.arguments)
+		return strings.HasPrefix(uri, change.URI) || strings.HasPrefix(change.URI, uri)
 	default:
 		return era.IsStale(key.method, change.Kind)
 	}

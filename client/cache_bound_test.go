@@ -49,6 +49,23 @@ func TestCacheIsBounded(t *testing.T) {
 			}
 		})
 	}
+	t.Run("equivalent URIs", func(t *testing.T) {
+		for _, change := range []string{"app://shop/a%2Fb", "APP://Shop/%61%2fb", "APP://shop", "app://shop/a%2Fb/part"} {
+			for _, read := range []string{"app://shop/a%2Fb", "App://SHOP/a%2fb", "app://shop/%61%2fb"} {
+				var c cache
+				key := cacheKey{mcp.MethodResourcesRead, read}
+				c.put(key, []byte("{}"), time.Hour, c.generation())
+				c.invalidate(mcp.Change{Kind: mcp.KindResource, URI: "app://shop/A%2Fb"})
+				if _, ok := c.get(key); !ok {
+					t.Errorf("%s is not kept although another resource has changed", read)
+				}
+				c.invalidate(mcp.Change{Kind: mcp.KindResource, URI: change})
+				if _, ok := c.get(key); ok {
+					t.Errorf("%s is kept although %s has changed", read, change)
+				}
+			}
+		}
+	})
 	t.Run("one that is too large", func(t *testing.T) {
 		var c cache
 		key := cacheKey{mcp.MethodResourcesRead, "a:1"}
