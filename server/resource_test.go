@@ -544,6 +544,32 @@ func TestEquivalentURIs(t *testing.T) {
 	})
 }
 
+// TestAccessInAnySpelling checks that the spelling of a listed URI changes neither the scopes nor what a guard sees.
+func TestAccessInAnySpelling(t *testing.T) {
+	for _, listed := range []string{"app://shop/a", "APP://Shop/%61"} {
+		guard := mcp.Guard{Name: "by name", Check: func(_ context.Context, call *mcp.Call) error {
+			if call.Target().Name == listed && call.URI() == listed {
+				return errors.New("it is closed")
+			}
+			return nil
+		}}
+		s := newServer(&server.Options{Guards: []mcp.Guard{guard}})
+		server.AddTemplate(s, server.Template{URITemplate: "app://shop/{+path}"}, func(context.Context, *server.Request, map[string]string) (string, error) {
+			return "template", nil
+		})
+		reads(s, server.Resource{URI: listed, Scopes: []string{"read"}}, "secret")
+		session := connect(t, s, client.Modern)
+		for _, uri := range []string{"app://shop/a", "APP://shop/a", "app://SHOP/a", "app://shop/%61", "App://Shop/%61"} {
+			if scopes := s.Scopes(mcp.MethodResourcesRead, uri); len(scopes) != 1 || scopes[0] != "read" {
+				t.Errorf("%s, listed as %s, needs the scopes %q", uri, listed, scopes)
+			}
+			if _, err := session.ReadResource(t.Context(), uri, nil); !client.IsForbidden(err) {
+				t.Errorf("%s, listed as %s: the guard does not refuse it: %v", uri, listed, err)
+			}
+		}
+	}
+}
+
 // TestDroppedResourceInAnySpelling checks that no template matches an equivalent spelling of a resource that was dropped.
 func TestDroppedResourceInAnySpelling(t *testing.T) {
 	s := newServer(nil)
