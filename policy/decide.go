@@ -54,6 +54,7 @@ type spellings struct {
 	given     string
 	canonical string
 	isURI     bool
+	isMatched bool // a template matches the URI, and may ignore its query and fragment
 }
 
 func (q *Request) named() namedRequest {
@@ -67,6 +68,8 @@ func (q *Request) named() namedRequest {
 		return n
 	}
 	n.exposed.isURI, n.name.isURI = true, true
+	n.exposed.isMatched = q.URI != "" && q.Target.Kind == mcp.KindResourceTemplate
+	n.name.isMatched = n.exposed.isMatched
 	if len(n.exposed.given) > maxName || len(n.name.given) > maxName {
 		return n // it is denied
 	}

@@ -217,7 +217,7 @@ func (g globs) findBytes(text []byte) int {
 }
 
 // holds reports whether a pattern matches, or the list is empty. It is unknown if a pattern matches the given spelling
-// and none the canonical one.
+// or a part that a template may use, and none the canonical spelling.
 func (g globs) holds(name spellings) tristate {
 	if len(g) == 0 {
 		return yes
@@ -232,18 +232,35 @@ func (g globs) holds(name spellings) tristate {
 }
 
 // findName returns the index of the first pattern that matches the canonical spelling of a name, otherwise that of the
-// first one that matches the given spelling, otherwise -1.
+// first one that matches a part of it that a template may use, or the given spelling, otherwise -1.
 func (g globs) findName(name spellings) (index int, isCanonical bool) {
-	text := []byte(name.canonical)
-	for i := range g {
-		if g[i].match(text) || name.isURI && g[i].ofURIs != nil && g[i].ofURIs.match(text) {
-			return i, true
+	if i := g.findSpelling(name.canonical, name.isURI); i >= 0 {
+		return i, true
+	}
+	if name.isMatched {
+		resource, _, _ := strings.Cut(name.canonical, "#")
+		path, _, _ := strings.Cut(resource, "?")
+		for _, part := range [...]string{resource, path} {
+			if i := g.findSpelling(part, true); i >= 0 {
+				return i, false
+			}
 		}
 	}
 	if name.given == name.canonical {
 		return -1, false
 	}
 	return g.find(name.given), false
+}
+
+// findSpelling returns the index of the first pattern that matches a canonical spelling, or -1.
+func (g globs) findSpelling(name string, isURI bool) int {
+	text := []byte(name)
+	for i := range g {
+		if g[i].match(text) || isURI && g[i].ofURIs != nil && g[i].ofURIs.match(text) {
+			return i
+		}
+	}
+	return -1
 }
 
 func (g globs) patterns() []string {

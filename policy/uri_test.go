@@ -67,6 +67,40 @@ type policyCase struct {
 	secret, other bool
 }
 
+// TestIgnoredParts: a query and a fragment, which a template may ignore, escape no pattern that denies.
+func TestIgnoredParts(t *testing.T) {
+	for _, test := range []struct {
+		uri  string
+		want policy.Effect
+	}{
+		{"app:///secret", policy.Deny},
+		{"app:///secret#", policy.Deny},
+		{"APP:///%73ecret#x", policy.Deny},
+		{"app:///secret?", policy.Deny},
+		{"app:///secret?x=1#y?z", policy.Deny},
+		{"app:///find?x=%31#y", policy.Deny},
+		{"app:///find?x=2", policy.Allow},
+		{"app:///find", policy.Allow},
+		{"app:///secret%23", policy.Allow},
+		{"app:///other?x#y", policy.Allow},
+	} {
+		for _, text := range []string{`{"deny":["app:///secret","app:///find[?]x=1"]}`, `{"rules":[{"effect":"allow"},{"effect":"deny","names":["APP:///secret","app:///find?x=1"]}]}`} {
+			q := &policy.Request{Target: mcp.Target{Kind: mcp.KindResourceTemplate, Name: "app:///{name}"}, URI: test.uri}
+			if d := parsed(t, text).Decide(q); d.Effect != test.want {
+				t.Errorf("%s: %s: %v, want %v", text, test.uri, d, test.want)
+			}
+		}
+	}
+	q := &policy.Request{Target: mcp.Target{Kind: mcp.KindResourceTemplate, Name: "app:///{name}"}, URI: "app:///public?x"}
+	if d := parsed(t, `{"allow":["app:///public"]}`).Decide(q); d.Effect != policy.Deny {
+		t.Errorf("a URI with a query that no pattern allows is decided: %v", d)
+	}
+	q.Target.Kind, q.Target.Name = mcp.KindResource, q.URI
+	if d := parsed(t, `{"deny":["app:///public"]}`).Decide(q); d.Effect != policy.Allow {
+		t.Errorf("a listed URI with a query is decided: %v", d)
+	}
+}
+
 // TestOtherSpellings: spellings of URIs that are not equivalent, and names that are no URIs, are different names.
 func TestOtherSpellings(t *testing.T) {
 	c := parsed(t, `{"deny":["app:///a%2Fb","App:x","%41"]}`)
