@@ -27,7 +27,7 @@ const FAULTS = {
   silent: "seen",
   "half-emoji": "seen \ud83d",
   "raw-control": "fails",
-  "invalid-utf8": "fails",
+  "invalid-utf8": "seen @\ufffd",
   "late-id": "seen",
   "late-id-raw-control": "fails",
   "string-id": "seen",
