@@ -237,10 +237,12 @@ func (l *relayLink) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.
 		return notRun(ctx, "", jsonrpc.ErrClosed)
 	}
 	defer l.removeCall()
-	if result, err := era.RefuseArguments(req); err != nil {
-		return err
-	} else if result != nil {
-		return reply.Write(result)
+	if err := req.ArgumentsError(); err != nil {
+		refused := &era.RefusedArguments{Err: err}
+		if req.Method == mcp.MethodToolsCall {
+			return reply.Write(refused.ToolResult())
+		}
+		return refused.Unwrap()
 	}
 	l.toServer.flush(ctx)
 	s, err := l.connected(ctx)

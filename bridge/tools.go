@@ -62,9 +62,6 @@ func (b *Bridge) serve(ctx context.Context, method string, params json.RawMessag
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := request.ArgumentsError(); err != nil {
-		return nil, nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: err.Error()}
-	}
 	made := mcp.NewCall(request, &mcp.Caller{Principal: transport.Principal(ctx)}, nil)
 	reply, err := b.guardedServer.Serve(ctx, &made)
 	if err != nil {

@@ -126,6 +126,10 @@ func (c *Call) RequestID() jsonrpc.ID { return c.request.ID }
 // Params returns the params of the request, unchanged, or nil.
 func (c *Call) Params() json.RawMessage { return c.request.Params }
 
+// ArgumentsError returns an error if the arguments of the request have an object with a duplicate member, at any depth. A
+// server refuses such a call, since a policy and a tool may read different values.
+func (c *Call) ArgumentsError() error { return c.request.ArgumentsError() }
+
 // Keys returns an iterator over the quoted names of the members of the params, or of an object in
 // them. The params are not scanned again.
 func (c *Call) Keys(path ...string) iter.Seq[[]byte] { return c.request.Keys(path...) }

@@ -291,6 +291,9 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 		}
 		s.calls.end()
 	}()
+	if err := call.ArgumentsError(); err != nil {
+		return nil, &era.RefusedArguments{Err: err}
+	}
 	entry, err := s.resolve(ctx, call)
 	switch {
 	case len(s.options.Middleware) > 0:

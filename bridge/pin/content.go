@@ -151,7 +151,8 @@ func (p *Provider) checkContent(uri string, result mcp.Result) error {
 	return pending.refusal()
 }
 
-// ReadContents reads the resources whose URIs begin with ui://, in upper or lower case, so that contents that are not as pinned become pending.
+// ReadContents reads the resources with the scheme ui, in upper or lower case. Contents that differ from their pins become
+// pending.
 // The provider must run. The error has the resources that could not be read.
 func (p *Provider) ReadContents(ctx context.Context) error {
 	var errs []error

@@ -55,18 +55,22 @@ func newCall(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, calle
 	return c
 }
 
-// RefuseArguments returns the answer to a request whose arguments have duplicate members, which a policy, an approver
-// and a tool may read differently: a result that the model sees, or an error if the method calls no tool. It returns
-// nil for other requests.
-func RefuseArguments(req *jsonrpc.Request) (mcp.Result, error) {
-	err := req.ArgumentsError()
-	switch {
-	case err == nil:
-		return nil, nil
-	case req.Method == mcp.MethodToolsCall:
-		return &mcp.CallToolResult{IsError: true, Content: mcp.ContentList{mcp.Text("The call was not executed: " + err.Error() + ". Send each member once.")}}, nil
-	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: err.Error()}
+// A RefusedArguments refuses a call because of the error of [jsonrpc.Request.ArgumentsError]: a policy, an approver and a
+// tool may read the arguments differently. It is an [mcp.ToolRefusal], so that a model reads it.
+type RefusedArguments struct{ Err error }
+
+// Error returns the reason.
+func (e *RefusedArguments) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error for a call of something else than a tool.
+func (e *RefusedArguments) Unwrap() error {
+	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: e.Err.Error()}
+}
+
+// ToolResult implements [mcp.ToolRefusal].
+func (e *RefusedArguments) ToolResult() *mcp.CallToolResult {
+	text := "The call was not executed: " + e.Err.Error() + ". Send each member once."
+	return &mcp.CallToolResult{IsError: true, Content: mcp.ContentList{mcp.Text(text)}}
 }
 
 // Notify sends a notification of the call. It drops progress that does not increase, log

@@ -47,9 +47,7 @@ func (b *binding) stream(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 	c := &call{ctx: ctx, from: from}
 	c.Call = mcp.NewCall(req, caller, eventResponder{c, json.RawMessage(req.ID.String())})
 	defer c.close()
-	if _, err = RefuseArguments(req); err == nil {
-		_, err = b.server.core.ServeProtocol(ctx, &c.Call)
-	}
+	_, err = b.server.core.ServeProtocol(ctx, &c.Call)
 	if question, asks := mcp.AsInputRequired(err); asks {
 		return fmt.Errorf("%w: %v", mayNotAsk(req.Method), question)
 	}

@@ -453,10 +453,7 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	c := newCall(ctx, from, req, caller)
 	defer c.close()
 	for run := &c.Call; ; run = new(mcp.NewCall(req, caller, c)) { // each run has its own values
-		result, err := RefuseArguments(req)
-		if result == nil && err == nil {
-			result, err = b.server.core.ServeProtocol(ctx, run)
-		}
+		result, err := b.server.core.ServeProtocol(ctx, run)
 		c.endRun()
 		question, asks := mcp.AsInputRequired(err)
 		switch {

@@ -43,10 +43,7 @@ func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if err := b.server.resume(ctx, c); err != nil {
 		return err
 	}
-	result, err := RefuseArguments(req)
-	if result == nil && err == nil {
-		result, err = b.server.core.ServeProtocol(ctx, &c.Call)
-	}
+	result, err := b.server.core.ServeProtocol(ctx, &c.Call)
 	c.endRun()
 	if question, asks := mcp.AsInputRequired(err); asks {
 		if !question.WantsTask() {

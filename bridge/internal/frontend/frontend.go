@@ -171,9 +171,6 @@ func (f *Frontend) Serve(ctx context.Context, s *server.Server, method string, p
 	if err != nil {
 		return nil, FailureOf(err)
 	}
-	if err := request.ArgumentsError(); err != nil {
-		return nil, FailureOf(&jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: err.Error()})
-	}
 	call := mcp.NewCall(request, &mcp.Caller{Principal: transport.Principal(ctx)}, nil)
 	result, err := s.Serve(ctx, &call)
 	if err != nil {
