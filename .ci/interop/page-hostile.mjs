@@ -34,26 +34,31 @@ export async function keeps_hostile_text_of_every_field_a_text(stage) {
   });
   host.ask({ title: "plain", description: "plain", rule: "plain", reason: "plain", launch: "plain", toolDigest: "plain" });
   await cardOf(page).waitFor();
+  const waiting = page.locator(".pending .card");
+  const inspect = () => waiting.evaluateAll((cards) => cards.map((card) => ({
+    elements: [...card.querySelectorAll(":not(span, bdi, .row, .about *, wbr)")].map((e) => e.localName).join(" "),
+    drawn: card.innerText,
+    accepts: card.querySelectorAll(".accept").length,
+  })));
   // Only the fields' own markup may differ from a plain card: characters that are made visible, and lines.
-  const elements = (card) => card.evaluate((node) => [...node.querySelectorAll(":not(span, bdi, .row, .about *, wbr)")].map((e) => e.localName).join(" "));
-  const plain = await elements(cardOf(page));
+  const [{ elements: plain }] = await inspect();
   const frames = page.frames().length;
   let count = 1;
   for (const field of FIELDS) {
-    for (const [name, text] of Object.entries(HOSTILE)) {
+    const ids = Object.values(HOSTILE).map((text) => {
       const value = field === "arguments" ? JSON.stringify({ [text]: text }) : text;
-      const id = host.ask({ title: "plain", description: "plain", rule: "plain", reason: "plain", launch: "plain", toolDigest: "plain", [field]: value });
-      const what = `${name} in ${field}`;
-      const card = cardOf(page, 1);
-      await card.waitFor();
-      assert.equal(await elements(card), plain, what);
-      const drawn = await card.evaluate((node) => node.innerText);
+      return host.ask({ title: "plain", description: "plain", rule: "plain", reason: "plain", launch: "plain", toolDigest: "plain", [field]: value });
+    });
+    await cardOf(page, ids.length).waitFor();
+    for (const { elements, drawn, accepts } of (await inspect()).slice(1)) {
+      const what = `hostile text in ${field}:\n${drawn}`;
+      assert.equal(elements, plain, what);
       assert.doesNotMatch(drawn, /(?![ \n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|\p{M}{4}/u, what);
-      assert.equal(await card.locator(".accept").count(), 1, what);
+      assert.equal(accepts, 1, what);
       count++;
-      host.withdraw(id);
-      await eventually(async () => assert.equal(await page.locator(".pending .card").count(), 1, what));
     }
+    for (const id of ids) host.withdraw(id);
+    await eventually(async () => assert.equal(await waiting.count(), 1, field));
   }
   assert.equal(count, 1 + FIELDS.length * Object.keys(HOSTILE).length);
   assert.equal(await page.evaluate(() => window.wasPwned), undefined);
