@@ -726,7 +726,7 @@ func TestRetainedArguments(t *testing.T) {
 				return mcp.Raw(`{"content":[]}`), nil
 			})
 		session := connect(t, s, era)
-		for i := range 500 {
+		for i := range 50 {
 			meta := mcp.Meta(fmt.Sprintf(`{"x":%d}`, i))
 			if _, err := session.CallTool(t.Context(), "keep", map[string]int{"n": i}, &client.CallOptions{Meta: meta}); err != nil {
 				t.Fatal(err)
