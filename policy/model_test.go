@@ -166,10 +166,10 @@ func TestRulesAreTheReference(t *testing.T) {
 			decisions += compare(t, p, asked)
 			c := compile(t, p)
 			for k := range asked {
-				listed := asked[k]
-				listed.Arguments, listed.Listed = nil, true
-				if shown, called := c.Decide(&listed), c.Decide(&asked[k]); shown.Effect < called.Effect {
-					t.Fatalf("%+v: a call of %+v is decided %v, and listed as %v", p.Rules, asked[k], called, shown)
+				entry := asked[k]
+				entry.Arguments, entry.Listed = nil, true
+				if inList, inCall := c.Decide(&entry), c.Decide(&asked[k]); inList.Effect < inCall.Effect {
+					t.Fatalf("%+v: a call of %+v is decided %v, and listed as %v", p.Rules, asked[k], inCall, inList)
 				}
 			}
 		}
