@@ -336,7 +336,12 @@ func TestPageBudget(t *testing.T) {
 		server.AddTool(s, server.Tool{Name: fmt.Sprintf("tool-%d", i), Description: description},
 			func(context.Context, *server.Request, echoIn) (string, error) { return "", nil })
 	}
-	raw, err := connect(t, s, client.Auto).Call(t.Context(), mcp.MethodToolsList, nil, nil)
+	session, err := client.Connect(t.Context(), transport.Pipe(s), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	raw, err := session.Call(t.Context(), mcp.MethodToolsList, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,13 +19,13 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-const compositions, fewCompositions = 300, 20 // the latter with -short and under the race detector
+const compositions, fewCompositions = 300, 20 // the latter with -short, under the race detector, and over transports other than the pipe
 
 // TestCompositions composes providers at random, by Map, Merge and Mount, and compares the server
 // with a model. The name of each test has its seed: run TestCompositions/seed_7 to repeat it.
 func TestCompositions(t *testing.T) {
 	rounds := compositions
-	if testing.Short() || racetest.Enabled {
+	if testing.Short() || racetest.Enabled || !transporttests.IsPipe() {
 		rounds = fewCompositions
 	}
 	for seed := range uint64(rounds) {

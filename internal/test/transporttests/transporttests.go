@@ -210,6 +210,10 @@ func current() string {
 	return name
 }
 
+// IsPipe reports whether the tests run over the pipe. A test that tries many random inputs may try fewer over the other
+// transports.
+func IsPipe() bool { return cmp.Or(current(), pipe) == pipe }
+
 // CarriesModern reports whether the transport of this run supports versions without a
 // handshake. HTTP+SSE does not.
 func CarriesModern() bool { return !strings.HasPrefix(current(), overSSE) }
