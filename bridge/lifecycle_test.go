@@ -232,7 +232,7 @@ func TestLazyServerIsWantedAsItStops(t *testing.T) {
 		}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		for i := range 2000 {
+		for i := range 400 {
 			if text, err := callEcho(ctx, b, "a__echo", "x"); err != nil || text != "x" {
 				t.Fatalf("call %d: it says %q, %v", i, text, err)
 			}
