@@ -208,7 +208,7 @@ func testExpiryOfUpdates(f *fixture) {
 
 // Concurrent updates by revision lose no update.
 func testConcurrentUpdates(f *fixture) {
-	const workers, rounds = 8, 25
+	const workers, rounds = 8, 10
 	f.create("counter", string(make([]byte, 8)))
 	concurrently(workers, func(i int) {
 		s := f.replicas()[i%2]
@@ -327,7 +327,7 @@ func testWatchChanges(f *fixture) {
 
 // While values change often, a Watch yields increasing revisions of each, and the last one.
 func testWatchOrder(f *fixture) {
-	const keys, rounds = 3, 60
+	const keys, rounds = 3, 20
 	watches := []<-chan yielded[store.Item]{f.watch(f.store, "a"), f.watch(f.other, "a")}
 	concurrently(keys, func(i int) {
 		key, s := fmt.Sprint("a/", i), f.replicas()[i%2]

@@ -294,7 +294,7 @@ func testFollowMany(f *fixture) {
 
 // Entries that are appended concurrently are each yielded once, in one order, at both replicas.
 func testLogConcurrency(f *fixture) {
-	const writers, each = 6, 40
+	const writers, each = 6, 20
 	followers := []<-chan yielded[store.Entry]{f.follow(f.store, "a", 0), f.follow(f.other, "a", 0)}
 	concurrently(writers, func(i int) {
 		for n := range each {
