@@ -12,6 +12,9 @@ import (
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
+// newestKeys is the number of keys of each writer in TestChangeOfNewestRevision.
+const newestKeys = 30
+
 // Tasks in a cluster. The store of each scenario is connected to another member than the store of the previous
 // scenario. The test takes a minute.
 func TestExecutionsOfTasksInCluster(t *testing.T) {

@@ -141,13 +141,12 @@ func TestChangeOfNewestRevision(t *testing.T) { // alone, because it keeps the m
 	for _, m := range members {
 		stores = append(stores, connect(t, m.url(), &opts))
 	}
-	const keys = 30
 	var running sync.WaitGroup
 	for i := range 63 {
 		writer, watcher := stores[i%3], stores[(i+i/3)%3]
 		prefix := fmt.Sprint("keys/", i)
 		running.Go(func() {
-			for n := range keys {
+			for n := range newestKeys {
 				key := fmt.Sprint(prefix, "/", n)
 				if err := changeTwice(t.Context(), writer, key); err != nil {
 					t.Errorf("%s: %v", key, err)
@@ -164,7 +163,7 @@ func TestChangeOfNewestRevision(t *testing.T) { // alone, because it keeps the m
 				if err != nil {
 					t.Errorf("%s: %v", item.Key, err)
 				}
-				if err != nil && item.Key == "" || seen == keys {
+				if err != nil && item.Key == "" || seen == newestKeys {
 					return
 				}
 			}
