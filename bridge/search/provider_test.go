@@ -222,7 +222,7 @@ func TestTooManyTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := connect(t, mounted(t, p, "", nil), nil)
+	session := connectBy(t, transport.Pipe(mounted(t, p, "", nil)), nil)
 	for i, want := range map[int]bool{0: true, maxTools - 1: true, maxTools: false} {
 		name := fmt.Sprintf("tool_%d", i)
 		if got, _, _ := strings.Cut(foundNames(t, session, name), " "); (got == name) != want {
@@ -252,7 +252,7 @@ func TestAServerWithManyToolsHidesNone(t *testing.T) {
 		}
 	}
 	s.show(entries...)
-	session := connect(t, newServer(t, s), nil)
+	session := connectBy(t, transport.Pipe(newServer(t, s)), nil)
 	for name, want := range map[string]bool{
 		"small_2": true, "large_0": true, "medium_4997": true, "medium_4999": false, "large_4998": true, "large_5000": false,
 	} {

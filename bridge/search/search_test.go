@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // office has the tools of several servers.
@@ -132,7 +133,7 @@ func TestSearchRanksTheBest(t *testing.T) {
 	for i := range 100 {
 		tools = append(tools, fmt.Sprintf(`{"name":"tool%d","description":"%s %s"}`, i, strings.Repeat("needle ", i), strings.Repeat("hay ", 100-i)))
 	}
-	session := connect(t, newServer(t, newSource(tools...)), nil)
+	session := connectBy(t, transport.Pipe(newServer(t, newSource(tools...))), nil)
 	for limit := 1; limit <= 50; limit++ {
 		var want []string
 		for i := range limit {
