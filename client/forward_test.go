@@ -272,7 +272,7 @@ func TestForwardMany(t *testing.T) {
 			for i := range 8 {
 				caller := connect(t, face, client.Options{Era: callerEra})
 				running.Go(func() {
-					for n := range 50 {
+					for n := range 20 {
 						say := fmt.Sprintf("%d of %d", n, i)
 						got, err := client.CallAs[string](t.Context(), caller, "echo", map[string]string{"say": say}, nil)
 						if err != nil || got != say {
