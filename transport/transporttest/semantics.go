@@ -153,8 +153,8 @@ func (f *fixture) callConcurrently(conn transport.Conn, name string, callers int
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			for j := range 50 {
-				params := fmt.Sprintf(`{"nonce":"%s, caller %d, call %d","pad":"%0*d"}`, name, i, j, 1+j*100, 0)
+			for j := range 20 {
+				params := fmt.Sprintf(`{"nonce":"%s, caller %d, call %d","pad":"%0*d"}`, name, i, j, 1+j*250, 0)
 				f.call(conn, "echo", params, params)
 				f.call(conn, "ask", params, params)
 			}
