@@ -12,7 +12,7 @@ import (
 
 // A structInfo describes the JSON object of a struct type.
 type structInfo struct {
-	fields []field
+	fields []*field
 	others reflect.Type // the type of members without a field; nil if there are none
 }
 
@@ -61,7 +61,7 @@ func newStructInfo(root reflect.Type, path string, output bool) (*structInfo, er
 			case !embeds:
 				f.index, f.orNull = index, output && f.orNull
 				f.required = f.required && !(output && level.pointer)
-				info.fields = append(info.fields, *f)
+				info.fields = append(info.fields, f)
 			case deref(f.typ).Kind() == reflect.Struct:
 				if t := deref(f.typ); !seen[t] {
 					seen[t] = true
@@ -81,8 +81,8 @@ func newStructInfo(root reflect.Type, path string, output bool) (*structInfo, er
 }
 
 // dominant returns the fields that are encoded, at most one for each name, in the order of encoding.
-func dominant(all []field) []field {
-	slices.SortStableFunc(all, func(a, b field) int {
+func dominant(all []*field) []*field {
+	slices.SortFunc(all, func(a, b *field) int {
 		named := 0
 		if a.named != b.named {
 			named = 1
@@ -103,7 +103,7 @@ func dominant(all []field) []field {
 		}
 		all = all[n:]
 	}
-	slices.SortFunc(kept, func(a, b field) int { return slices.Compare(a.index, b.index) })
+	slices.SortFunc(kept, func(a, b *field) int { return slices.Compare(a.index, b.index) })
 	return kept
 }
 

@@ -327,8 +327,7 @@ func (r *reflection) structSchema(t reflect.Type) *jsonschema.Schema {
 		r.fail(reason)
 	}
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
-	for i := range info.fields {
-		f := &info.fields[i]
+	for _, f := range info.fields {
 		property := r.schema(f.typ, f.path)
 		if err := applyTags(property, f); err != nil {
 			panic(err)

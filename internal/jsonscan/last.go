@@ -1,7 +1,7 @@
 package jsonscan
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -9,7 +9,7 @@ import (
 // one stays, as encoding/json reads it. It returns value itself if there are no duplicates. The error is a
 // *[SyntaxError].
 func LastMembers(value []byte) ([]byte, error) {
-	l := lastMembers{s: New(value)}
+	l := lastMembers{s: New(value), dropped: map[int]int{}}
 	if err := l.value(); err != nil {
 		return nil, err
 	}
@@ -19,12 +19,11 @@ func LastMembers(value []byte) ([]byte, error) {
 	if len(l.dropped) == 0 {
 		return value, nil
 	}
-	slices.SortFunc(l.dropped, func(a, b textSpan) int { return cmp.Compare(a.start, b.start) })
 	last, copied := make([]byte, 0, len(value)), 0
-	for _, drop := range l.dropped {
-		if drop.start >= copied { // otherwise it is in a value that was dropped
-			last = append(last, value[copied:drop.start]...)
-			copied = drop.end
+	for _, start := range slices.Sorted(maps.Keys(l.dropped)) {
+		if start >= copied { // otherwise it is in a value that was dropped
+			last = append(last, value[copied:start]...)
+			copied = l.dropped[start]
 		}
 	}
 	return append(last, value[copied:]...), nil
@@ -33,10 +32,8 @@ func LastMembers(value []byte) ([]byte, error) {
 // lastMembers finds the members that are followed by another one of the same name.
 type lastMembers struct {
 	s       Scanner
-	dropped []textSpan // each with the comma and the white space after it
+	dropped map[int]int // from the start of each to its end, after the comma and the white space that follow
 }
-
-type textSpan struct{ start, end int }
 
 func (l *lastMembers) value() error {
 	switch l.s.Kind() {
@@ -84,7 +81,7 @@ func (l *lastMembers) object() error {
 		}
 	}
 	for _, i := range repeated {
-		l.dropped = append(l.dropped, textSpan{starts[i], starts[i+1]})
+		l.dropped[starts[i]] = starts[i+1]
 	}
 	return nil
 }

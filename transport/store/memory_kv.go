@@ -2,11 +2,11 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -254,8 +254,13 @@ func (m *memory) changes(w *watcher) ([]Item, error) {
 		return nil, errSlowWatcher
 	}
 	now := m.now()
-	items := make([]Item, 0, len(w.changed))
+	keys := make(map[uint64]string, len(w.changed))
 	for key, revision := range w.changed {
+		keys[revision] = key
+	}
+	items := make([]Item, 0, len(w.changed))
+	for _, revision := range slices.Sorted(maps.Keys(keys)) {
+		key := keys[revision]
 		if item := m.kv.items[key]; item != nil && !item.expired(now) {
 			items = append(items, Item{Key: key, Value: item.value, Revision: item.revision})
 		} else {
@@ -263,6 +268,5 @@ func (m *memory) changes(w *watcher) ([]Item, error) {
 		}
 	}
 	w.changed = map[string]uint64{}
-	slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(a.Revision, b.Revision) })
 	return items, nil
 }
