@@ -87,8 +87,7 @@ func ForType(t reflect.Type) (json.RawMessage, error) { return forType(t, false)
 func ForOutput(t reflect.Type) (json.RawMessage, error) { return forType(t, true) }
 
 func forType(t reflect.Type, output bool) (raw json.RawMessage, err error) {
-	// The library has no errors: it panics, as methods of the types may. A reflection panics with a
-	// TypeError, since the library is between it and this function.
+	// Methods of the types may panic. A reflection panics with a TypeError.
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -102,7 +101,6 @@ func forType(t reflect.Type, output bool) (raw json.RawMessage, err error) {
 		return nil, &TypeError{Path: "nil", Reason: "expected a type"}
 	}
 	r := &reflection{output: output, root: deref(t), numbers: map[reflect.Type]int{}}
-	r.library = jsonschema.Reflector{Anonymous: true, Namer: r.number, Mapper: r.describe}
 	return newDocument(r, r.schema(r.root, typePath(r.root))).encode()
 }
 
@@ -117,16 +115,13 @@ func (e *TypeError) Error() string {
 	return "schema: " + e.Path + ": " + e.Reason
 }
 
-// A reflection makes the schemas of one type and of the types that it contains, in one walk. Its method
-// describe is the Mapper of the library invopop/jsonschema. The library itself describes booleans,
-// strings, numbers and types with its methods JSONSchema and JSONSchemaAlias. Its other hooks cannot
-// describe the rest, neither in v0.13 nor in v0.14: the library flattens embedded structs without the
-// rules of the JSON library, reads keywords in descriptions, ignores keywords that do not fit, and
-// passes no path to a hook, which errors need.
+// A reflection makes the schemas of one type and of the types that it contains, in one walk. The Reflector of the
+// library invopop/jsonschema cannot do so, neither in v0.13 nor in v0.14: it flattens embedded structs without the
+// rules of the JSON library, reads keywords in descriptions, ignores keywords that do not fit, and passes no path to a
+// hook, which errors need.
 type reflection struct {
 	output      bool // the schema describes encoded values
 	root        reflect.Type
-	library     jsonschema.Reflector
 	path        string // of the type that is described, for messages
 	numbers     map[reflect.Type]int
 	definitions []*definition // by number
@@ -144,8 +139,8 @@ type definition struct {
 	name        string // in $defs; "" if the type is described in place
 }
 
-// number is the Namer of the library. It is not the name of the type, since types of several packages
-// and functions can have the same name.
+// number returns the number of the definition of a type, and "" for a type without a name. It is not the name of the type,
+// since types of several packages and functions can have the same name.
 func (r *reflection) number(t reflect.Type) string {
 	if t.Name() == "" {
 		return ""
@@ -184,19 +179,15 @@ func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
 	outer := r.path
 	r.path = path
 	t = deref(t)
-	var s *jsonschema.Schema
-	if !t.Implements(reflect.TypeFor[typeAlias]()) {
-		s = r.describe(t)
+	for range maxPointers {
+		alias, ok := reflect.TypeAssert[typeAlias](reflect.Zero(t))
+		if !ok {
+			break
+		}
+		t = deref(reflect.TypeOf(alias.JSONSchemaAlias()))
 	}
-	if s == nil {
-		s = r.library.ReflectFromType(t)
-	}
+	s := r.describe(t)
 	r.path = outer
-	for number, def := range s.Definitions { // of a type with the method JSONSchema
-		n, _ := strconv.Atoi(number)
-		r.definitions[n].schema = def
-	}
-	s.Definitions, s.Version = nil, ""
 	def := r.referred(s)
 	if def == nil {
 		return s
@@ -210,7 +201,7 @@ func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
 	return s
 }
 
-// describe is the Mapper of the library. It returns nil for types that the library describes.
+// describe returns a new schema of a type, or a reference to its definition.
 func (r *reflection) describe(t reflect.Type) *jsonschema.Schema {
 	if t == reflect.TypeFor[url.URL]() {
 		s := &jsonschema.Schema{Type: "string", Format: "uri"}
@@ -232,18 +223,39 @@ func (r *reflection) describe(t reflect.Type) *jsonschema.Schema {
 			r.fail("nothing can be read into " + t.String() + ", an interface with methods")
 		}
 		return &jsonschema.Schema{}
-	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64, reflect.Int, reflect.Int64:
-		return nil
 	}
-	if t.Implements(reflect.TypeFor[librarySchema]()) {
-		return nil
+	if provider, ok := reflect.TypeAssert[librarySchema](reflect.Zero(t)); ok {
+		return r.provided(t, provider.JSONSchema())
 	}
 	switch t.Kind() {
+	case reflect.Bool:
+		return extended(t, &jsonschema.Schema{Type: "boolean"})
+	case reflect.String:
+		return extended(t, &jsonschema.Schema{Type: "string"})
+	case reflect.Float32, reflect.Float64:
+		return extended(t, &jsonschema.Schema{Type: "number"})
+	case reflect.Int, reflect.Int64:
+		return extended(t, &jsonschema.Schema{Type: "integer"})
 	case reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:
 		return r.composite(t)
 	}
 	r.fail("the type " + t.String() + " has no JSON form")
 	return nil
+}
+
+// provided returns the schema s that a type has returned, or a reference to it as the definition of the type.
+func (r *reflection) provided(t reflect.Type, s *jsonschema.Schema) *jsonschema.Schema {
+	if s == nil {
+		r.fail("JSONSchema of " + t.String() + " returned nil")
+	}
+	number := r.number(t)
+	if number == "" {
+		s = clone(s)
+		s.Definitions, s.Version = nil, ""
+		return s
+	}
+	r.definitions[r.numbers[t]].schema = s
+	return &jsonschema.Schema{Ref: referencePrefix + number}
 }
 
 // composite describes a struct, list or map.
@@ -268,7 +280,11 @@ func (r *reflection) composite(t reflect.Type) *jsonschema.Schema {
 
 // body describes a struct, list or map in place.
 func (r *reflection) body(t reflect.Type) *jsonschema.Schema {
-	s := r.membersOf(t)
+	return extended(t, r.membersOf(t))
+}
+
+// extended returns the schema of a type after the type has changed it.
+func extended(t reflect.Type, s *jsonschema.Schema) *jsonschema.Schema {
 	if extender, ok := reflect.TypeAssert[interface{ JSONSchemaExtend(*jsonschema.Schema) }](reflect.Zero(t)); ok {
 		extender.JSONSchemaExtend(s)
 	}
