@@ -174,7 +174,7 @@ func (r Records[T]) load(ctx context.Context, key string, create bool) (*Record[
 
 // write stores a record in place of the one with its revision, and sets its new revision.
 func (r Records[T]) write(ctx context.Context, key string, rec *Record[T]) error {
-	encoded, ttl, err := r.encode(ctx, key, rec)
+	encoded, ttl, err := encode(ctx, r.key, key, rec.Value, rec.Until)
 	if err != nil {
 		return err
 	}
@@ -239,8 +239,20 @@ type Change[T any] struct {
 // Precedes reports whether the change is older than a record of its key.
 func (c *Change[T]) Precedes(known *Record[T]) bool { return c.revision < known.revision }
 
-func (r Records[T]) encode(ctx context.Context, key string, rec *Record[T]) ([]byte, time.Duration, error) {
-	value, err := json.Marshal(rec.Value)
+func (r Records[T]) decode(ctx context.Context, key string, item store.Item) (*Record[T], error) {
+	rec := &Record[T]{stored: true, revision: item.Revision}
+	until, err := decode(ctx, r.key, key, item.Value, &rec.Value)
+	if err != nil {
+		return nil, err
+	}
+	rec.Until = until
+	return rec, nil
+}
+
+// encode returns what is stored of a record, and for how long. It is no method, since the program would contain it once
+// for each type of value.
+func encode(ctx context.Context, seal *Key, key string, content any, until time.Time) ([]byte, time.Duration, error) {
+	value, err := json.Marshal(content)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -248,43 +260,42 @@ func (r Records[T]) encode(ctx context.Context, key string, rec *Record[T]) ([]b
 		return nil, 0, fmt.Errorf("%w: the record has %d bytes, at most %d are possible", store.ErrTooLarge, len(value), store.MaxValue)
 	}
 	format, ttl := recordFormat{Version: recordVersion, Value: value}, time.Duration(0)
-	if !rec.Until.IsZero() {
-		format.Until, ttl = rec.Until.UnixMilli(), max(0, time.Until(rec.Until))+keptLonger
+	if !until.IsZero() {
+		format.Until, ttl = until.UnixMilli(), max(0, time.Until(until))+keptLonger
 	}
 	encoded, err := json.Marshal(format)
-	if err == nil && r.key != nil {
-		encoded, err = r.key.SealBytes(ctx, encoded, token.Binding("record", key))
+	if err == nil && seal != nil {
+		encoded, err = seal.SealBytes(ctx, encoded, token.Binding("record", key))
 	}
 	return encoded, ttl, err
 }
 
-func (r Records[T]) decode(ctx context.Context, key string, item store.Item) (*Record[T], error) {
-	value := item.Value
-	if r.key != nil {
-		opened, err := r.key.OpenBytes(ctx, value, token.Binding("record", key))
+// decode reads a stored record into the value that into points to, and returns when the record ends.
+func decode(ctx context.Context, seal *Key, key string, value []byte, into any) (until time.Time, err error) {
+	if seal != nil {
+		opened, err := seal.OpenBytes(ctx, value, token.Binding("record", key))
 		if err != nil {
 			err = fmt.Errorf("the record %s cannot be opened with the keys of this server: %w", key, err)
 			if errors.Is(err, token.ErrForged) {
 				err = unreadableError{err}
 			}
-			return nil, err
+			return until, err
 		}
 		value = opened
 	}
 	malformed := unreadableError{fmt.Errorf("the record %s is malformed", key)} // the cause may contain a part of a secret
 	var format recordFormat
 	if err := json.Unmarshal(value, &format); err != nil {
-		return nil, malformed
+		return until, malformed
 	}
 	if format.Version != recordVersion {
-		return nil, unreadableError{fmt.Errorf("the record %s has the version %d, expected %d", key, format.Version, recordVersion)}
+		return until, unreadableError{fmt.Errorf("the record %s has the version %d, expected %d", key, format.Version, recordVersion)}
 	}
-	rec := &Record[T]{stored: true, revision: item.Revision}
 	if format.Until != 0 {
-		rec.Until = time.UnixMilli(format.Until)
+		until = time.UnixMilli(format.Until)
 	}
-	if err := json.Unmarshal(format.Value, &rec.Value); err != nil {
-		return nil, malformed
+	if err := json.Unmarshal(format.Value, into); err != nil {
+		return until, malformed
 	}
-	return rec, nil
+	return until, nil
 }
