@@ -55,9 +55,11 @@ func startTLS(t *testing.T, s *server.Server, opts streamable.ServeOptions) (add
 	certified.EnableHTTP2 = true
 	certified.StartTLS()
 	t.Cleanup(certified.Close)
-	opts.TLS = &tls.Config{Certificates: certified.TLS.Certificates}
+	config := &tls.Config{Certificates: certified.TLS.Certificates}
 	opts.Logger = slog.New(slog.DiscardHandler)
-	address, stop := startServe(t, s, opts)
+	address, stop := start(t, opts, func(ctx context.Context, opts *streamable.ServeOptions) error {
+		return streamable.ServeTLS(ctx, "127.0.0.1:0", s, config, opts)
+	})
 	own := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: certified.Client().Transport.(*http.Transport).TLSClientConfig}
 	t.Cleanup(func() {
 		own.CloseIdleConnections()

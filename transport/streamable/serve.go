@@ -24,7 +24,7 @@ const (
 	defaultShutdownTimeout = 10 * time.Second
 )
 
-// ServeOptions configures [Serve] and [Run]. The zero value is valid.
+// ServeOptions configures [Serve], [ServeTLS] and [Run]. The zero value is valid.
 type ServeOptions struct {
 	// Options configures the endpoint; see [Handler].
 	Options
@@ -35,8 +35,6 @@ type ServeOptions struct {
 	Wrap func(endpoint http.Handler) http.Handler
 	// Other handles requests for all other paths. Default: status 404.
 	Other http.Handler
-	// TLS makes the server accept only HTTPS. It must contain certificates. Default: HTTP.
-	TLS *tls.Config
 	// MaxStreams is the maximum number of concurrent requests on one connection of HTTP/2,
 	// streams included. A client that needs more opens another connection. A request that the
 	// client has reset counts until its call has ended, so that resets start no more calls
@@ -73,7 +71,21 @@ type ServeOptions struct {
 //
 // The returned error joins the errors of listening, starting, serving and shutting down. Serve panics, as [Handler]
 // does, if an option is malformed.
-func Serve(ctx context.Context, address string, server transport.Server, opts *ServeOptions) (err error) {
+func Serve(ctx context.Context, address string, server transport.Server, opts *ServeOptions) error {
+	return serve(ctx, address, server, opts, (*http.Server).Serve)
+}
+
+// ServeTLS is like [Serve], but accepts only HTTPS. config must contain certificates. ServeTLS does not modify it.
+func ServeTLS(ctx context.Context, address string, server transport.Server, config *tls.Config, opts *ServeOptions) error {
+	return serve(ctx, address, server, opts, func(web *http.Server, listener net.Listener) error {
+		web.TLSConfig = config.Clone() // package net/http changes it
+		return web.ServeTLS(listener, "", "")
+	})
+}
+
+// serve implements Serve and ServeTLS. accept serves the connections of a listener. It is a parameter and not an option,
+// since otherwise every program contained the server side of package crypto/tls.
+func serve(ctx context.Context, address string, server transport.Server, opts *ServeOptions, accept func(*http.Server, net.Listener) error) (err error) {
 	o := *cmp.Or(opts, &ServeOptions{})
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	endpoint := newHandler(server, &o.Options)
@@ -88,7 +100,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 		o.OnListen = func(address net.Addr) { o.Logger.Info("serving MCP", "address", address.String(), "path", o.path()) }
 	}
 	web := httptransport.NewServer(o.route(endpoint, readiness(ctx, server)))
-	web.TLSConfig, web.ErrorLog = o.TLS, slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn)
+	web.ErrorLog = slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn)
 	web.HTTP2.MaxConcurrentStreams = cmp.Or(o.MaxStreams, web.HTTP2.MaxConcurrentStreams)
 	var draining *drain
 	if tcp, ok := listener.(*net.TCPListener); ok && o.Drain > 0 && endpoint.sessions.Shared() {
@@ -98,11 +110,7 @@ func Serve(ctx context.Context, address string, server transport.Server, opts *S
 	served := make(chan error, 1)
 	go func() {
 		defer close(served)
-		if o.TLS != nil {
-			served <- web.ServeTLS(listener, "", "")
-		} else {
-			served <- web.Serve(listener)
-		}
+		served <- accept(web, listener)
 	}()
 	o.OnListen(listener.Addr())
 	var failure error

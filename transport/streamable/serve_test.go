@@ -30,10 +30,18 @@ import (
 // startServe serves s until stop is called, which returns the error of Serve.
 func startServe(t *testing.T, s transport.Server, opts streamable.ServeOptions) (address string, stop func() error) {
 	t.Helper()
+	return start(t, opts, func(ctx context.Context, opts *streamable.ServeOptions) error {
+		return streamable.Serve(ctx, "127.0.0.1:0", s, opts)
+	})
+}
+
+// start runs serve until stop is called, which returns the error of serve.
+func start(t *testing.T, opts streamable.ServeOptions, serve func(context.Context, *streamable.ServeOptions) error) (address string, stop func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)
 	opts.OnListen = func(at net.Addr) { listening <- at.String() }
-	go func() { ended <- streamable.Serve(ctx, "127.0.0.1:0", s, &opts) }()
+	go func() { ended <- serve(ctx, &opts) }()
 	select {
 	case address = <-listening:
 	case err := <-ended:
@@ -372,7 +380,10 @@ func TestServeTLS(t *testing.T) {
 	issued := httptest.NewUnstartedServer(nil) // for its certificate
 	issued.StartTLS()
 	defer issued.Close()
-	address, stop := startServe(t, greeter(), streamable.ServeOptions{TLS: &tls.Config{Certificates: issued.TLS.Certificates}})
+	config := &tls.Config{Certificates: issued.TLS.Certificates}
+	address, stop := start(t, streamable.ServeOptions{}, func(ctx context.Context, opts *streamable.ServeOptions) error {
+		return streamable.ServeTLS(ctx, "127.0.0.1:0", greeter(), config, opts)
+	})
 	roots := x509.NewCertPool()
 	roots.AddCert(issued.Certificate())
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
