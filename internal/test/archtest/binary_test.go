@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// stdioServer is a server that supports only stdio.
-const stdioServer = "./internal/test/archtest/testdata/stdioserver"
-
-// maxStdioServer is the maximum size in bytes of the stripped program.
-const maxStdioServer = 7_180_000
+// The programs are one server with one typed tool, over stdio and over HTTP.
+const (
+	stdioServer = "./internal/test/archtest/testdata/stdioserver"
+	httpServer  = "./internal/test/archtest/testdata/httpserver"
+)
 
 func TestStdioServerLinksNoHTTP(t *testing.T) {
 	t.Parallel()
@@ -32,21 +32,28 @@ func TestStdioServerLinksNoHTTP(t *testing.T) {
 	}
 }
 
-func TestStdioServerIsSmall(t *testing.T) {
+func TestServersAreSmall(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "stdioserver")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, stdioServer)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	info, err := os.Stat(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("stripped: %d bytes of at most %d", info.Size(), maxStdioServer)
-	if info.Size() > maxStdioServer {
-		t.Errorf("a stdio server has %d bytes, want at most %d", info.Size(), maxStdioServer)
+	for program, limit := range map[string]int64{ // the sizes in bytes of the stripped programs
+		stdioServer: 7_000_000,
+		httpServer:  10_600_000,
+	} {
+		t.Run(filepath.Base(program), func(t *testing.T) {
+			binary := filepath.Join(t.TempDir(), "server")
+			cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, program)
+			cmd.Dir = root
+			cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			info, err := os.Stat(binary)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("stripped: %d bytes of at most %d", info.Size(), limit)
+			if info.Size() > limit {
+				t.Errorf("the program has %d bytes, want at most %d", info.Size(), limit)
+			}
+		})
 	}
 }

@@ -1,7 +1,5 @@
 // Stdioserver is a small server over standard input and output. README.md shows it, and a
 // test measures its size.
-// Stdioserver is a small server that speaks over stdin and stdout: what the README
-// shows, and what archtest weighs.
 package main
 
 import (
