@@ -180,7 +180,7 @@ func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
 	r.path = path
 	t = deref(t)
 	for range maxPointers {
-		alias, ok := reflect.TypeAssert[typeAlias](reflect.Zero(t))
+		alias, ok := reflect.Zero(t).Interface().(typeAlias)
 		if !ok {
 			break
 		}
@@ -224,7 +224,7 @@ func (r *reflection) describe(t reflect.Type) *jsonschema.Schema {
 		}
 		return &jsonschema.Schema{}
 	}
-	if provider, ok := reflect.TypeAssert[librarySchema](reflect.Zero(t)); ok {
+	if provider, ok := reflect.Zero(t).Interface().(librarySchema); ok {
 		return r.provided(t, provider.JSONSchema())
 	}
 	switch t.Kind() {
@@ -285,7 +285,7 @@ func (r *reflection) body(t reflect.Type) *jsonschema.Schema {
 
 // extended returns the schema of a type after the type has changed it.
 func extended(t reflect.Type, s *jsonschema.Schema) *jsonschema.Schema {
-	if extender, ok := reflect.TypeAssert[interface{ JSONSchemaExtend(*jsonschema.Schema) }](reflect.Zero(t)); ok {
+	if extender, ok := reflect.Zero(t).Interface().(interface{ JSONSchemaExtend(*jsonschema.Schema) }); ok {
 		extender.JSONSchemaExtend(s)
 	}
 	return s
