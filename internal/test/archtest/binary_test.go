@@ -34,8 +34,9 @@ func TestStdioServerLinksNoHTTP(t *testing.T) {
 
 func TestServersAreSmall(t *testing.T) {
 	t.Parallel()
-	for program, limit := range map[string]int64{ // the sizes in bytes of the stripped programs
-		stdioServer: 7_000_000,
+	// The limits in bytes are about half a percent above the sizes, which CONTRIBUTING.md explains.
+	for program, limit := range map[string]int64{
+		stdioServer: 7_030_000,
 		httpServer:  10_600_000,
 	} {
 		t.Run(filepath.Base(program), func(t *testing.T) {
