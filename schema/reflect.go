@@ -29,6 +29,7 @@ type SchemaProvider interface {
 type (
 	librarySchema interface{ JSONSchema() *jsonschema.Schema }       // the schema of the type
 	typeAlias     interface{ JSONSchemaAlias() any }                 // a value of the type to describe instead
+	typeExtender  interface{ JSONSchemaExtend(*jsonschema.Schema) }  // changes the schema of the type
 	fieldAlias    interface{ JSONSchemaProperty(name string) any }   // the same for a field
 	fieldDocs     interface{ GetFieldDocString(name string) string } // the description of a field
 )
@@ -285,7 +286,7 @@ func (r *reflection) body(t reflect.Type) *jsonschema.Schema {
 
 // extended returns the schema of a type after the type has changed it.
 func extended(t reflect.Type, s *jsonschema.Schema) *jsonschema.Schema {
-	if extender, ok := reflect.Zero(t).Interface().(interface{ JSONSchemaExtend(*jsonschema.Schema) }); ok {
+	if extender, ok := reflect.Zero(t).Interface().(typeExtender); ok {
 		extender.JSONSchemaExtend(s)
 	}
 	return s
