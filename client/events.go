@@ -23,9 +23,7 @@ import (
 // EventTypes returns an iterator over the events that the server offers (SEP-3415, since
 // 2026-07-28). It reads page by page, as [Session.Tools] does.
 func (s *Session) EventTypes(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.EventType, error] {
-	return pages(ctx, s, opts, mcp.KindEvent, mcp.MethodEventsList, "events", func(r *mcp.ListEventsResult) ([]mcp.EventType, *string) {
-		return r.Events, r.NextCursor
-	})
+	return pages[mcp.EventType](ctx, s, opts, mcp.KindEvent, mcp.MethodEventsList, "events", nil)
 }
 
 // An Event is one occurrence of an event.

@@ -140,12 +140,6 @@ func (l *Limits) CheckPage(pages, bytes int, cursor json.RawMessage) error {
 // the limits that [Limits.WithDefaults] returns.
 func (l *Limits) CheckEntry(kind mcp.Kind, definition json.RawMessage) error {
 	s := jsonscan.New(definition)
-	return l.checkEntry(kind, &s)
-}
-
-// checkEntry reads the object that s is at. After a *mcp.LimitError s is behind the object.
-func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) (exceeded error) {
-	start := s.Offset()
 	if err := s.EnterObject(); err != nil {
 		return err
 	}
@@ -161,14 +155,22 @@ func (l *Limits) checkEntry(kind mcp.Kind, s *jsonscan.Scanner) (exceeded error)
 		if err != nil {
 			return err
 		}
-		if limit, most := l.ofMember(kind, key); textSize(value) > most && exceeded == nil {
-			exceeded = tooMany(limit, most, peertext.Cut(jsonscan.Unquote(key), maxQuoted), "bytes")
+		if err := l.checkMember(kind, key, value); err != nil {
+			return err
 		}
 	}
-	if s.Offset()-start > l.EntryBytes && exceeded == nil {
+	if len(definition) > l.EntryBytes {
 		return tooMany("EntryBytes", l.EntryBytes, "the definition", "bytes")
 	}
-	return exceeded
+	return nil
+}
+
+// checkMember returns an error if a member of an entry is too large.
+func (l *Limits) checkMember(kind mcp.Kind, key, value []byte) error {
+	if limit, most := l.ofMember(kind, key); textSize(value) > most {
+		return tooMany(limit, most, peertext.Cut(jsonscan.Unquote(key), maxQuoted), "bytes")
+	}
+	return nil
 }
 
 // ofMember returns the limit of a member of an entry, and its name.

@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -26,6 +28,8 @@ func TestInvalidEntries(t *testing.T) {
 		"an object":         {page: `"tools":{}`, err: "tools: "},
 		"no object":         {page: `"tools":[` + tool("a") + `,7,` + tool("b") + `,null,"x",[]]`, names: []string{"a", "b"}, log: []string{"an object"}},
 		"wrong types":       {page: `"tools":[` + tool("a") + `,{"name":7},{"name":"evil","description":{}},` + tool("b") + `]`, names: []string{"a", "b"}, log: []string{"entry=7", "evil", "/description"}},
+		"a schema's twice":  {page: `"tools":[{"name":"a","inputSchema":{"type":"object","a":[{"b":1,"b":2}]}},` + tool("c") + `]`, names: []string{"c"}, log: []string{"a"}},
+		"twice, escaped":    {page: `"tools":[{"name":"a","n\u0061me":"b"},` + tool("c") + `]`, names: []string{"c"}, log: []string{"a"}},
 		"a member twice":    {page: `"tools":[{"name":"a","name":"b"},` + tool("c") + `]`, names: []string{"c"}, log: []string{"a"}},
 		"too large":         {page: `"tools":[{"name":"` + strings.Repeat("x", 300) + `"},` + tool("c") + `]`, names: []string{"c"}, log: []string{"NameBytes"}},
 		"other members bad": {page: `"tools":[` + tool("a") + `],"ttlMs":"soon","_meta":[]`, names: []string{"a"}},
@@ -56,6 +60,60 @@ func TestInvalidEntries(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestEntriesAreDecoded checks that entries of lists are what their UnmarshalJSON makes of them.
+func TestEntriesAreDecoded(t *testing.T) {
+	members := []string{
+		`"title":"\u00e9t\u00e9 \ud83d","description":"a \"b\" \\"`,
+		`"t\u0069tle":"escaped key","vendor":{"x":[1, 2]},"other":null`,
+		`"title":null,"description":null,"_meta":null,"icons":null,"annotations":null,"arguments":null,"mimeType":null,"inputSchema":null,"outputSchema":null`,
+		` "_meta" : { "a": 1 } , "icons":[{"src":"a:b","x":1}],"mimeType":"text/plain","size":7, "delivery":["poll"]`,
+		`"inputSchema":{ "type": "object" },"outputSchema":true,"annotations":{"title":"x","readOnlyHint":true,"audience":["user"],"x":1},"execution":{"taskSupport":"optional"}`,
+		`"arguments":[{"name":"x","required":true,"y":1},null],"x":1`, `"Title":"x","NAME":"y"`,
+	}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, script(func(req *jsonrpc.Request) []string {
+			list := listMembers[req.Method]
+			if list == "" {
+				return nil
+			}
+			return []string{result(req, `{"resultType":"complete","`+list+`":[`+strings.Join(entriesOf(members), ",")+`]}`)}
+		}), client.Options{Era: era})
+		checkDecoded(t, entriesOf(members), session.Tools(t.Context(), nil))
+		checkDecoded(t, entriesOf(members), session.Prompts(t.Context(), nil))
+		checkDecoded(t, entriesOf(members), session.Resources(t.Context(), nil))
+		checkDecoded(t, entriesOf(members), session.Templates(t.Context(), nil))
+	})
+}
+
+func entriesOf(members []string) []string {
+	entries := make([]string, len(members))
+	for i, more := range members {
+		entries[i] = fmt.Sprintf(`{"name":"n%[1]d","uri":"a:%[1]d","uriTemplate":"a:%[1]d{x}",%[2]s}`, i, more)
+	}
+	return entries
+}
+
+func checkDecoded[T any](t *testing.T, entries []string, list iter.Seq2[*T, error]) {
+	t.Helper()
+	var got, want []T
+	for entry, err := range list {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, *entry)
+	}
+	for _, entry := range entries {
+		var decoded T
+		if err := json.Unmarshal([]byte(entry), &decoded); err != nil {
+			t.Fatalf("%s: %v", entry, err)
+		}
+		want = append(want, decoded)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

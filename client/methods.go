@@ -13,17 +13,13 @@ import (
 // Resources returns an iterator over the server's resources. It reads page by page, as
 // [Session.Tools] does.
 func (s *Session) Resources(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.Resource, error] {
-	return pages(ctx, s, opts, mcp.KindResource, mcp.MethodResourcesList, "resources", func(r *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
-		return r.Resources, r.NextCursor
-	})
+	return pages(ctx, s, opts, mcp.KindResource, mcp.MethodResourcesList, "resources", resourceField)
 }
 
 // Templates returns an iterator over the server's resource templates. It reads page by page, as
 // [Session.Tools] does.
 func (s *Session) Templates(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.ResourceTemplate, error] {
-	return pages(ctx, s, opts, mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", func(r *mcp.ListResourceTemplatesResult) ([]mcp.ResourceTemplate, *string) {
-		return r.ResourceTemplates, r.NextCursor
-	})
+	return pages(ctx, s, opts, mcp.KindResourceTemplate, mcp.MethodResourceTemplatesList, "resourceTemplates", templateField)
 }
 
 // Skills returns an iterator over the server's skills (SEP-2640). It reads page by page, as
@@ -35,9 +31,7 @@ func (s *Session) Skills(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.
 	if _, err := s.skills(); err != nil {
 		return func(yield func(*mcp.Skill, error) bool) { yield(nil, notSent(mcp.MethodSkillsList, err)) }
 	}
-	return pages(ctx, s, opts, mcp.KindSkill, mcp.MethodSkillsList, "skills", func(r *mcp.ListSkillsResult) ([]mcp.Skill, *string) {
-		return r.Skills, r.NextCursor
-	})
+	return pages[mcp.Skill](ctx, s, opts, mcp.KindSkill, mcp.MethodSkillsList, "skills", nil)
 }
 
 // GetSkill returns the current entry of a skill, listed or not, by the URI of its SKILL.md. Errors are
@@ -76,9 +70,7 @@ func (s *Session) Directory(ctx context.Context, uri string, opts *CallOptions) 
 	if err != nil {
 		return func(yield func(*mcp.Resource, error) bool) { yield(nil, notSent(mcp.MethodDirectoryRead, err)) }
 	}
-	return pagesOf(ctx, s, opts, listOf{kind: mcp.KindResource, method: mcp.MethodDirectoryRead, member: "resources", uri: uri}, func(r *mcp.ListResourcesResult) ([]mcp.Resource, *string) {
-		return r.Resources, r.NextCursor
-	})
+	return pagesOf(ctx, s, opts, listOf{kind: mcp.KindResource, method: mcp.MethodDirectoryRead, member: "resources", uri: uri}, resourceField)
 }
 
 // ErrNoSkills means that the server does not declare the extension for skills, or the part of it that
@@ -122,9 +114,7 @@ func (s *Session) ReadResource(ctx context.Context, uri string, opts *CallOption
 // Prompts returns an iterator over the server's prompts. It reads page by page, as
 // [Session.Tools] does.
 func (s *Session) Prompts(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.Prompt, error] {
-	return pages(ctx, s, opts, mcp.KindPrompt, mcp.MethodPromptsList, "prompts", func(r *mcp.ListPromptsResult) ([]mcp.Prompt, *string) {
-		return r.Prompts, r.NextCursor
-	})
+	return pages(ctx, s, opts, mcp.KindPrompt, mcp.MethodPromptsList, "prompts", promptField)
 }
 
 // GetPrompt returns the messages of a prompt. opts may be nil. Errors are as in [Session.Call].

@@ -22,7 +22,7 @@ import (
 // all tools of the page; a copy of the value shares no memory with the others. Pages may come from
 // the session's cache, unless opts has a Meta. opts may be nil, and applies to the call for each page.
 func (s *Session) Tools(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.Tool, error] {
-	return pages(ctx, s, opts, mcp.KindTool, mcp.MethodToolsList, "tools", func(r *mcp.ListToolsResult) ([]mcp.Tool, *string) { return r.Tools, r.NextCursor })
+	return pages(ctx, s, opts, mcp.KindTool, mcp.MethodToolsList, "tools", toolField)
 }
 
 // CallTool calls a tool. arguments is a struct, a map or a json.RawMessage that is a JSON object;

@@ -116,6 +116,9 @@ func (s *Scanner) Value() ([]byte, error) {
 // UniqueValue is [Scanner.Value], and refuses duplicate names in every object of the value, as [NewUnique]
 // does. The error is also a *[DuplicateError] or a *[SizeError].
 func (s *Scanner) UniqueValue() ([]byte, error) {
+	if kind := s.Kind(); kind != Object && kind != Array {
+		return s.Value()
+	}
 	before := s.names
 	s.names = spareNames.Get().(*names)
 	value, err := s.Value()
