@@ -77,6 +77,14 @@ var decoding = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.WithUn
 		type fields ResourceTemplate
 		return jsonv2.UnmarshalDecode(d, (*fields)(r))
 	}),
+	jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, a *ToolAnnotations) error {
+		type fields ToolAnnotations
+		return jsonv2.UnmarshalDecode(d, (*fields)(a))
+	}),
+	jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, a *PromptArgument) error {
+		type fields PromptArgument
+		return jsonv2.UnmarshalDecode(d, (*fields)(a))
+	}),
 	jsonv2.UnmarshalFunc(func(data []byte, content *Content) error {
 		if *content = nil; isPresent(data) {
 			*content = keepContent(data, anyContent)
