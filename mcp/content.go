@@ -58,6 +58,9 @@ func decodeUnique(data []byte, allowed allowedContent) (Content, error) {
 	if jsonscan.KindOf(kind) != jsonscan.String {
 		return nil, &DecodeError{Pointer: "/type", Expected: "a string that names the type of content", Got: gotKind(kind)}
 	}
+	if text := object.Get("text"); object.Len() == 2 && jsonscan.KindOf(text) == jsonscan.String && jsonscan.KeyIs(kind, typeText) {
+		return &TextContent{Text: jsonscan.Unquote(text)}, nil // as below, without scanning the text twice more
+	}
 	content := newContent(jsonscan.Unquote(kind), allowed)
 	if err := content.UnmarshalJSON(data); err != nil {
 		return nil, err
