@@ -1,0 +1,162 @@
+//go:build soak
+
+package growth
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+)
+
+var write = flag.String("write", "", "replace the table in this page of docs")
+
+// A row is an operation that is measured while there are n, 4n and 16n of something.
+type row struct {
+	// of is what there are n of, in the plural.
+	of string
+	// operation is what is measured.
+	operation string
+	n         int
+	// whole says that the operation handles all of them, so that its cost is divided by their number.
+	whole bool
+	// reason is why the cost may grow by more than most. Without one it may not.
+	reason string
+	// prepare makes n of them and returns the operation. What they hold is released by tb.Cleanup.
+	prepare func(tb testing.TB, n int) (operation func())
+}
+
+// most is how much the cost may grow from n to 16n.
+const most = 1.5
+
+// A cost is that of one operation, or of one item if the operation handles all.
+type cost struct {
+	cpu         time.Duration
+	allocations float64
+}
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func TestCostsDoNotGrow(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| many | operation | n | CPU time with n, 4n, 16n | allocations | growth | reason |\n|---|---|--:|--:|--:|--:|---|\n")
+	for _, row := range slices.Concat(serverRows(), bridgeRows()) {
+		t.Run(row.of+"/"+row.operation, func(t *testing.T) {
+			costs := row.measure(t)
+			growth := grown(costs)
+			for attempt := 1; growth > most && attempt < 3; attempt++ { // other processes disturb a measurement
+				for i, again := range row.measure(t) {
+					costs[i].cpu = min(costs[i].cpu, again.cpu)
+					costs[i].allocations = min(costs[i].allocations, again.allocations)
+				}
+				growth = grown(costs)
+			}
+			if growth > most && row.reason == "" {
+				t.Errorf("the cost grows by %.2f from %d to %d %s, expected at most %.1f: %v", growth, row.n, 16*row.n, row.of, most, costs)
+			}
+			fmt.Fprintf(&table, "| %s | %s | %d | %v, %v, %v | %.0f, %.0f, %.0f | %.2f | %s |\n", row.of, row.operation, row.n,
+				short(costs[0].cpu), short(costs[1].cpu), short(costs[2].cpu),
+				costs[0].allocations, costs[1].allocations, costs[2].allocations, growth, cmp.Or(row.reason, "–"))
+		})
+	}
+	t.Log("\n" + table.String())
+	if *write != "" && !t.Failed() {
+		replaceTable(t, *write, table.String())
+	}
+}
+
+// measure returns the costs with n, 4n and 16n.
+func (r row) measure(t *testing.T) (costs [3]cost) {
+	for i, n := range []int{r.n, 4 * r.n, 16 * r.n} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { costs[i] = r.measureWith(t, n) })
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return costs
+}
+
+// grown returns by how much CPU time or allocations grow, whichever grows more.
+func grown(costs [3]cost) float64 {
+	cpu := float64(costs[2].cpu) / float64(costs[0].cpu)
+	// A few more allocations are a larger buffer or a map that has grown.
+	return max(cpu, (costs[2].allocations-2)/max(costs[0].allocations, 1))
+}
+
+func (r row) measureWith(t *testing.T, n int) cost {
+	operation := r.prepare(t, n)
+	operation()
+	repeat := 1
+	for ; repeat < 1<<20; repeat *= 2 {
+		if used, _ := measured(operation, repeat); used > 10*time.Millisecond {
+			break
+		}
+	}
+	least := cost{cpu: 1 << 62, allocations: 1 << 62}
+	for range 5 {
+		cpu, allocations := measured(operation, repeat)
+		least.cpu = min(least.cpu, cpu)
+		least.allocations = min(least.allocations, float64(allocations))
+	}
+	times := float64(repeat)
+	if r.whole {
+		times *= float64(n)
+	}
+	return cost{cpu: time.Duration(float64(least.cpu) / times), allocations: least.allocations / times}
+}
+
+// measured returns the CPU time and the allocations of the process.
+func measured(operation func(), repeat int) (time.Duration, uint64) {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := processTime()
+	for range repeat {
+		operation()
+	}
+	used := processTime() - began
+	runtime.ReadMemStats(&after)
+	return used, after.Mallocs - before.Mallocs
+}
+
+func processTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// short rounds a time to three digits.
+func short(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
+const tableStart, tableEnd = "<!-- costs -->\n", "<!-- end of costs -->"
+
+func replaceTable(t *testing.T, page, table string) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), tableStart)
+	_, after, ended := strings.Cut(rest, tableEnd)
+	if !found || !ended {
+		t.Fatalf("%s has no lines %q and %q", page, tableStart, tableEnd)
+	}
+	if err := os.WriteFile(page, []byte(before+tableStart+"\n"+table+"\n"+tableEnd+after), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
