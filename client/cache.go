@@ -33,6 +33,7 @@ type cache struct {
 type cacheKey struct{ method, arguments string }
 
 type cached struct {
+	uri     string // the canonical URI of a resource
 	result  json.RawMessage
 	expires time.Time
 }
@@ -83,7 +84,11 @@ func (c *cache) put(key cacheKey, result json.RawMessage, ttl time.Duration, ask
 	if c.entries == nil {
 		c.entries = make(map[cacheKey]cached)
 	}
-	c.entries[key] = cached{result, time.Now().Add(ttl)}
+	var uri string
+	if key.method == mcp.MethodResourcesRead {
+		uri = uritemplate.Equivalent(key.arguments)
+	}
+	c.entries[key] = cached{uri, result, time.Now().Add(ttl)}
 	c.size += size
 }
 
@@ -103,27 +108,23 @@ func (c *cache) invalidate(change mcp.Change) {
 	defer c.mu.Unlock()
 	c.changes++
 	change.URI = uritemplate.Equivalent(change.URI) // a server may notify with another spelling than that of the request
-	for key := range c.entries {
-		if isAffected(change, key) {
+	for key, e := range c.entries {
+		if isAffected(change, key.method, e.uri) {
 			c.drop(key)
 		}
 	}
 }
 
 // isAffected reports whether a change affects a result. The URI of the change is canonical.
-func isAffected(change mcp.Change, key cacheKey) bool {
+func isAffected(change mcp.Change, method, uri string) bool {
 	switch {
 	case change.TaskID != "":
 		return false
 	case change.URI != "":
-		if key.method != mcp.MethodResourcesRead {
-			return false
-		}
 		// The URI may name a parent or a part of the resource.
-		uri := uritemplate.Equivalent(key.arguments)
-		return strings.HasPrefix(uri, change.URI) || strings.HasPrefix(change.URI, uri)
+		return uri != "" && (strings.HasPrefix(uri, change.URI) || strings.HasPrefix(change.URI, uri))
 	default:
-		return era.IsStale(key.method, change.Kind)
+		return era.IsStale(method, change.Kind)
 	}
 }
 
