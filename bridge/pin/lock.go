@@ -92,22 +92,28 @@ func (l *Lock) Accept(server string, entries ...Entry) error {
 	defer l.mu.Unlock()
 	accepted := make(digests, len(entries))
 	for _, e := range entries {
-		i := slices.IndexFunc(p.pending, func(pending Pending) bool { return pending.Entry == e })
-		if i < 0 {
+		accepted[e] = ""
+	}
+	kept := make([]Pending, 0, len(p.pending))
+	for _, pending := range p.pending {
+		switch _, ok := accepted[pending.Entry]; {
+		case !ok:
+			kept = append(kept, pending)
+		case pending.Err != nil:
+			return fmt.Errorf("the %s %.256q of %.256q cannot be accepted: %w", pending.Kind.what(), pending.Name, server, pending.Err)
+		default:
+			accepted[pending.Entry] = pending.NewDigest
+		}
+	}
+	for _, e := range entries {
+		if accepted[e] == "" {
 			return fmt.Errorf("the %s %.256q of %.256q: %w", e.Kind.what(), e.Name, server, ErrNotPending)
 		}
-		if err := p.pending[i].Err; err != nil {
-			return fmt.Errorf("the %s %.256q of %.256q cannot be accepted: %w", e.Kind.what(), e.Name, server, err)
-		}
-		accepted[e] = p.pending[i].NewDigest
 	}
 	if err := p.add(accepted); err != nil {
 		return err
 	}
-	p.pending = slices.DeleteFunc(slices.Clone(p.pending), func(pending Pending) bool {
-		_, ok := accepted[pending.Entry]
-		return ok
-	})
+	p.pending = kept
 	return nil
 }
 
@@ -213,7 +219,7 @@ func (p *serverPins) merge(more digests) (changed bool, err error) {
 		return false, err
 	}
 	before := p.digests()
-	merged, added := maps.Clone(before), 0
+	merged := maps.Clone(before)
 	if merged == nil {
 		merged = make(digests)
 	}
@@ -221,15 +227,14 @@ func (p *serverPins) merge(more digests) (changed bool, err error) {
 		if err := checkName(e.Kind.what(), e.Name); err != nil {
 			return false, err
 		}
-		if _, exists := merged[e]; !exists {
-			added++
-		}
+		changed = changed || before[e] != digest
 		merged[e] = digest
 	}
+	added := len(merged) - len(before)
 	if p.lock.count+added > maxPins {
 		return false, ErrFull
 	}
-	if maps.Equal(before, merged) {
+	if !changed {
 		return false, nil
 	}
 	p.set(merged)
