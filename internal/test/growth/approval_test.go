@@ -319,11 +319,19 @@ func openJournal(tb testing.TB, path string) *approval.FileJournal {
 
 func resource(i int) string { return fmt.Sprintf("ui://view/%d", i) }
 
+func resources(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = resource(i)
+	}
+	return all
+}
+
 // serverWithResources returns a server with n resources that browsers run.
 func serverWithResources(n int) *server.Server {
 	s := newServer()
-	for i := range n {
-		addResource(s, resource(i))
+	for _, uri := range resources(n) {
+		addResource(s, uri)
 	}
 	return s
 }

@@ -43,7 +43,7 @@ func upstreamRows() []row {
 			return func() { b.States() }
 		}},
 		{of: "upstreams", operation: "change of the list of one", n: 10, whole: true, prepare: func(tb testing.TB, n int) func() {
-			return inBubble(tb, func(tb testing.TB) func() { return changeOne(tb, n, 5) })
+			return inBubble(tb, func(tb testing.TB) func() { return changeOf(tb, upstreams(n, 5)) })
 		}},
 		{of: "upstreams", operation: "update that replaces one", n: 10, whole: true, prepare: func(tb testing.TB, n int) func() {
 			all := upstreams(n, 5)
@@ -71,7 +71,7 @@ func upstreamRows() []row {
 			return func() { startAndStop(tb, all) }
 		}},
 		{of: "tools of one upstream", operation: "change of one", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			return inBubble(tb, func(tb testing.TB) func() { return changeOne(tb, 1, n) })
+			return inBubble(tb, func(tb testing.TB) func() { return changeOf(tb, upstreams(1, n)) })
 		}},
 		{of: "tools of a proxy", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
 			s := newServer()
@@ -101,21 +101,28 @@ func upstreamRows() []row {
 			return func() { call(tb, session, "tool0") }
 		}},
 		{of: "users of an upstream", operation: "call of one", n: 10, prepare: func(tb testing.TB, n int) func() {
-			all := upstreams(1, 1)
-			b, err := bridge.New(&bridge.Options{Logger: silent}, bridge.Config{
-				Alias: "server0", Dialer: transport.Pipe(all[0]), ProxyOptions: bridge.ProxyOptions{MaxSessions: n, PingInterval: -1},
-			})
-			if err != nil {
-				tb.Fatal(err)
-			}
-			s := newServer()
-			mount(tb, s, b)
-			var session *client.Session
-			for i := range n {
-				session = connectAs(tb, s, fmt.Sprint("user", i))
-				call(tb, session, "server0__tool0")
-			}
+			session := callAll(tb, serverForUsers(tb, n), n)
 			return func() { call(tb, session, "server0__tool0") }
+		}},
+		{of: "users of an upstream", operation: "first call of another, whose session replaces an idle one", n: 10, prepare: func(tb testing.TB, n int) func() {
+			s := serverForUsers(tb, n)
+			callAll(tb, s, n)
+			others := n
+			return func() {
+				others++
+				session := connectAs(tb, s, fmt.Sprint("user", others))
+				call(tb, session, "server0__tool0")
+				if err := session.Close(); err != nil {
+					tb.Fatal(err)
+				}
+			}
+		}},
+		{of: "resources that two upstreams list", operation: "change of the list of one", n: 50, whole: true, prepare: func(tb testing.TB, n int) func() {
+			return inBubble(tb, func(tb testing.TB) func() {
+				all := []*server.Server{serverWithResources(n), serverWithResources(n)}
+				server.AddTool(all[0], server.Tool{Name: "tool"}, answer)
+				return changeOf(tb, all)
+			})
 		}},
 		{of: "tools with search", operation: "search", n: 100, prepare: func(tb testing.TB, n int) func() {
 			session := searching(tb, serverWithTools(n))
@@ -259,9 +266,32 @@ func toggler(tb testing.TB, s *server.Server) func() {
 	}
 }
 
-// changeOne returns a function that changes the list of one of n upstreams and waits until a client has been notified.
-func changeOne(tb testing.TB, n, tools int) func() {
-	all := upstreams(n, tools)
+// serverForUsers returns a server with one upstream, which has sessions for n users.
+func serverForUsers(tb testing.TB, n int) *server.Server {
+	tb.Helper()
+	b, err := bridge.New(&bridge.Options{Logger: silent}, bridge.Config{
+		Alias: "server0", Dialer: transport.Pipe(serverWithTools(1)), ProxyOptions: bridge.ProxyOptions{MaxSessions: n, PingInterval: -1},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := newServer()
+	mount(tb, s, b)
+	return s
+}
+
+// callAll makes a call of each of n users, and returns the session of the last one.
+func callAll(tb testing.TB, s *server.Server, n int) (session *client.Session) {
+	tb.Helper()
+	for i := range n {
+		session = connectAs(tb, s, fmt.Sprint("user", i))
+		call(tb, session, "server0__tool0")
+	}
+	return session
+}
+
+// changeOf returns a function that changes the list of the first upstream and waits until a client has been notified.
+func changeOf(tb testing.TB, all []*server.Server) func() {
 	s := bridgeServer(tb, all)
 	changed := make(chan struct{}, 1)
 	session := connectTo(tb, transport.Pipe(s), &client.Options{OnChange: func(context.Context, mcp.Change) { changed <- struct{}{} }})

@@ -58,11 +58,7 @@ func clientRows() []row {
 		}},
 		{of: "resources of a subscription", operation: "change of one resource", n: 10, prepare: func(tb testing.TB, n int) func() {
 			return changeResource(tb, n, client.Modern, func(session *client.Session) {
-				var uris []string
-				for i := range n {
-					uris = append(uris, resource(i))
-				}
-				subscribe(tb, session, uris...)
+				subscribe(tb, session, resources(n)...)
 			})
 		}},
 		{of: "subscriptions of a client", operation: "subscribe and close", n: 1, prepare: func(tb testing.TB, n int) func() {
@@ -73,12 +69,10 @@ func clientRows() []row {
 			}
 			return func() { subscribe(tb, session, resource(n)).Close() }
 		}},
-		{of: "subscriptions through a bridge", operation: "change of one resource", n: 2, prepare: func(tb testing.TB, n int) func() {
+		{of: "resources of a subscription through a bridge", operation: "change of one resource", n: 10, prepare: func(tb testing.TB, n int) func() {
 			source := serverWithResources(n)
 			return changeResourceOf(tb, bridgeServer(tb, []*server.Server{source}), source, client.Modern, func(session *client.Session) {
-				for i := range n {
-					subscribe(tb, session, resource(i))
-				}
+				subscribe(tb, session, resources(n)...)
 			})
 		}},
 		{of: "results that a client keeps", operation: "read of one", n: 100, prepare: func(tb testing.TB, n int) func() {
