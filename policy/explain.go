@@ -62,7 +62,7 @@ func (c *Compiled) explain(q *namedRequest) *Explanation {
 }
 
 func (r *Resolved) explain(q *namedRequest) []Step {
-	denied := Step{Rule: "deny", Effect: Deny, Why: r.deny.missed}
+	denied := Step{Rule: "deny", Effect: Deny, Why: missed(denyList)}
 	if d := r.decide(q.exposed, q.name); d.Rule == "deny" {
 		denied.Matched, denied.Why = true, d.Reason
 	}

@@ -11,7 +11,7 @@ import (
 // the deny list. It does not change, except by UnmarshalJSON, and may be used concurrently.
 type Resolved struct {
 	allow []list
-	deny  list
+	deny  []list
 }
 
 // A list is one list of patterns, with the reasons of decisions by it.
@@ -21,13 +21,17 @@ type list struct {
 	missed  string
 }
 
+const denyList = "the deny list"
+
 func newList(name string, g globs) list {
-	l := list{globs: g, missed: "no pattern of " + name + " matches"}
+	l := list{globs: g, missed: missed(name)}
 	for i := range g {
 		l.matched = append(l.matched, fmt.Sprintf("%s has the pattern %q", name, g[i].pattern))
 	}
 	return l
 }
+
+func missed(name string) string { return "no pattern of " + name + " matches" }
 
 // newResolved returns the lists of an override, restricted by the lists of base. base may be nil.
 func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error) {
@@ -41,11 +45,7 @@ func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error)
 	}
 	r := new(Resolved)
 	if base != nil {
-		r.allow = slices.Clone(base.allow)
-		added := slices.DeleteFunc(deny, func(g glob) bool {
-			return slices.ContainsFunc(base.deny.globs, func(b glob) bool { return b.pattern == g.pattern })
-		})
-		deny = slices.Concat(base.deny.globs, added)
+		r.allow, r.deny = slices.Clone(base.allow), slices.Clone(base.deny)
 	}
 	name := "the allow list"
 	if path != "" {
@@ -54,7 +54,9 @@ func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error)
 	if len(allow) > 0 {
 		r.allow = append(r.allow, newList(name, allow))
 	}
-	r.deny = newList("the deny list", deny)
+	if len(deny) > 0 {
+		r.deny = append(r.deny, newList(denyList, deny))
+	}
 	return r, nil
 }
 
@@ -78,14 +80,24 @@ func (r *Resolved) Filter(names []string) []string {
 // decide returns the decision of the lists. It has no Rule if there is no allow list and no
 // deny pattern matches.
 func (r *Resolved) decide(exposed, name spellings) Decision {
-	i, _ := r.deny.globs.findName(exposed)
-	if i < 0 && name != exposed {
-		i, _ = r.deny.globs.findName(name)
+	reason, denied := r.denies(exposed)
+	if !denied && name != exposed {
+		reason, denied = r.denies(name)
 	}
-	if i >= 0 {
-		return Decision{Effect: Deny, Rule: "deny", Reason: r.deny.matched[i]}
+	if denied {
+		return Decision{Effect: Deny, Rule: "deny", Reason: reason}
 	}
 	return r.decideAllow(exposed)
+}
+
+// denies reports whether a deny list has a pattern that matches, and which one.
+func (r *Resolved) denies(name spellings) (reason string, denied bool) {
+	for i := range r.deny {
+		if matched, _ := r.deny[i].globs.findName(name); matched >= 0 {
+			return r.deny[i].matched[matched], true
+		}
+	}
+	return "", false
 }
 
 // decideAllow returns the decision of the allow lists alone.
@@ -109,9 +121,18 @@ type listsJSON struct {
 
 // MarshalJSON returns all lists.
 func (r *Resolved) MarshalJSON() ([]byte, error) {
-	l := listsJSON{Allow: [][]string{}, Deny: r.deny.globs.patterns()}
+	l := listsJSON{Allow: [][]string{}, Deny: []string{}}
 	for _, allow := range r.allow {
 		l.Allow = append(l.Allow, allow.globs.patterns())
+	}
+	known := make(map[string]bool)
+	for _, deny := range r.deny {
+		for _, pattern := range deny.globs.patterns() {
+			if !known[pattern] {
+				known[pattern] = true
+				l.Deny = append(l.Deny, pattern)
+			}
+		}
 	}
 	return json.Marshal(l)
 }
