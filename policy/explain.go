@@ -119,8 +119,9 @@ func (p *Policy) Warnings(roles ...string) []string {
 		}
 		w.lists(path+".", o.Allow, o.Deny, denied)
 	}
+	denied := compiled(p.Deny)
 	for i := range p.Rules {
-		w.rule(fmt.Sprintf("rules[%d]", i), p, &p.Rules[i])
+		w.rule(fmt.Sprintf("rules[%d]", i), denied, &p.Rules[i])
 	}
 	return w.list
 }
@@ -145,8 +146,9 @@ func (w *warnings) lists(path string, allow, deny, denied []string) {
 	w.patterns(path+"deny", deny)
 	w.redundant(path+"allow", allow)
 	w.redundant(path+"deny", deny)
+	covers := compiled(denied)
 	for i, pattern := range allow {
-		if by, ok := covering(denied, pattern); ok {
+		if by, ok := covering(covers, pattern); ok {
 			w.add(fmt.Sprintf("%sallow[%d]", path, i), "%q has no effect, because %q is denied", pattern, by)
 		}
 	}
@@ -177,8 +179,9 @@ func (w *warnings) redundant(path string, patterns []string) {
 	if len(patterns) > maxTerms {
 		return // the time is quadratic
 	}
+	all := compiled(patterns)
 	for i, pattern := range patterns {
-		others := slices.DeleteFunc(slices.Clone(patterns), func(other string) bool { return other == pattern })
+		others := slices.DeleteFunc(slices.Clone(all), func(other glob) bool { return other.pattern == pattern })
 		if by, ok := covering(others, pattern); ok {
 			w.add(fmt.Sprintf("%s[%d]", path, i), "%q is redundant because of %q", pattern, by)
 		}
@@ -186,23 +189,30 @@ func (w *warnings) redundant(path string, patterns []string) {
 }
 
 // covering returns the first of the patterns that covers the other one.
-func covering(patterns []string, other string) (by string, ok bool) {
+func covering(patterns []glob, other string) (by string, ok bool) {
 	inner := compileGlob(other)
-	for _, pattern := range patterns {
-		if outer := compileGlob(pattern); outer.covers(&inner) {
-			return pattern, true
+	for i := range patterns {
+		if patterns[i].covers(&inner) {
+			return patterns[i].pattern, true
 		}
 	}
 	return "", false
 }
 
-func (w *warnings) rule(path string, p *Policy, r *Rule) {
-	isDenied := func(name string) bool {
-		_, denied := covering(p.Deny, name)
-		return denied
+func compiled(patterns []string) []glob {
+	all := make([]glob, len(patterns))
+	for i, pattern := range patterns {
+		all[i] = compileGlob(pattern)
 	}
+	return all
+}
+
+func (w *warnings) rule(path string, denied []glob, r *Rule) {
 	for _, names := range [][]string{r.Names, r.Exposed} {
-		allowed := func(name string) bool { return !isDenied(name) }
+		allowed := func(name string) bool {
+			_, covered := covering(denied, name)
+			return !covered
+		}
 		if r.Effect != Deny && len(names) > 0 && !slices.ContainsFunc(names, allowed) {
 			w.add(path, "it has no effect, because the deny list has all of its names")
 		}
