@@ -44,6 +44,21 @@ func approvalRows() []row {
 			p := compile(tb, policy.Policy{Roles: roles})
 			return decide(p, policy.Request{Subject: policy.Subject{Role: "role1"}, Target: mcp.Target{Name: "tool"}})
 		}},
+		{of: "patterns and roles of a policy", operation: "compilation", n: 50, whole: true, prepare: func(tb testing.TB, n int) func() {
+			p := policy.Policy{Deny: names("tool", n), Roles: make(map[string]policy.RoleOverride, n)}
+			for _, role := range names("role", n) {
+				p.Roles[role] = policy.RoleOverride{Deny: []string{role + "*"}}
+			}
+			return func() { compile(tb, p) }
+		}},
+		{
+			of: "patterns of an allow and a deny list", operation: "warnings", n: 50, whole: true,
+			reason: "each pattern is compared with the others of its list, up to 256, and with those that deny",
+			prepare: func(tb testing.TB, n int) func() {
+				p := policy.Policy{Allow: names("tool", n), Deny: names("other", n)}
+				return func() { p.Warnings() }
+			},
+		},
 		{of: "exempt tools", operation: "decision", n: 100, prepare: func(tb testing.TB, n int) func() {
 			var exempt []policy.Exemption
 			for _, tool := range names("tool", n) {
@@ -60,6 +75,14 @@ func approvalRows() []row {
 			session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Deny: []string{"other*"}}), nil)))
 			return func() { list(tb, session) }
 		}},
+		{
+			of: "tools that an allow list names", operation: "list", n: 50, whole: true,
+			reason: "each name is compared with the patterns until one matches, for 6 ns each",
+			prepare: func(tb testing.TB, n int) func() {
+				session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Allow: names("tool", n)}), nil)))
+				return func() { list(tb, session) }
+			},
+		},
 		{of: "pinned tools", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
 			session := connect(tb, pinnedServer(tb, serverWithTools(n), trusting))
 			return func() { call(tb, session, "tool0") }
