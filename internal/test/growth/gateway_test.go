@@ -80,7 +80,7 @@ func gatewayRows() []row {
 						_ = other.Wait()         // it was killed
 					})
 				}
-				child := stdio.Command(os.Args[0], nil, &stdio.CommandOptions{Env: []string{childVariable + "=1"}})
+				child := stdio.Command(os.Args[0], []string{"-test.run=^TestChild$"}, &stdio.CommandOptions{Env: []string{childVariable + "=1"}})
 				return func() {
 					session, err := client.Connect(tb.Context(), child, nil)
 					if err != nil {
@@ -139,15 +139,15 @@ func gatewayRows() []row {
 
 const childVariable = "GROWTH_CHILD"
 
-// A child process is this program with childVariable. It is a server with one tool.
-func init() {
+// TestChild is a server with one tool, in a process that a test starts with childVariable.
+func TestChild(t *testing.T) {
 	if os.Getenv(childVariable) == "" {
-		return
+		t.Skip("it runs in a child process only")
 	}
 	if err := stdio.Serve(context.Background(), serverWithTools(1), nil); err != nil {
 		panic(err)
 	}
-	os.Exit(0)
+	os.Exit(0) // without the output of a test
 }
 
 func newGateway(tb testing.TB, s *server.Server) *gateway.Gateway {
