@@ -1,7 +1,6 @@
 package server
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -11,6 +10,7 @@ import (
 type changes struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
+	byURI    map[string]map[*watcher]struct{} // of resources; "" has those of every change
 }
 
 type watcher struct {
@@ -35,21 +35,50 @@ func (c *changes) add(w *watcher) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.watchers == nil {
-		c.watchers = make(map[*watcher]struct{})
+		c.watchers, c.byURI = make(map[*watcher]struct{}), make(map[string]map[*watcher]struct{})
 	}
 	c.watchers[w] = struct{}{}
+	for _, uri := range w.uris() {
+		if c.byURI[uri] == nil {
+			c.byURI[uri] = make(map[*watcher]struct{})
+		}
+		c.byURI[uri][w] = struct{}{}
+	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.watchers, w)
+		for _, uri := range w.uris() {
+			if delete(c.byURI[uri], w); len(c.byURI[uri]) == 0 {
+				delete(c.byURI, uri)
+			}
+		}
 	}
+}
+
+// uris returns the keys of the watcher in byURI.
+func (w *watcher) uris() []string {
+	if w.all {
+		return []string{""}
+	}
+	return w.filter.ResourceSubscriptions
 }
 
 // notify calls the watchers of a change.
 func (c *changes) notify(change mcp.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for w := range c.watchers {
+	if change.URI == "" {
+		notifyAll(c.watchers, change)
+		return
+	}
+	notifyAll(c.byURI[""], change)
+	notifyAll(c.byURI[change.URI], change)
+}
+
+// notifyAll calls those watchers that match the change.
+func notifyAll(watchers map[*watcher]struct{}, change mcp.Change) {
+	for w := range watchers {
 		switch {
 		case w.all:
 			w.notify(change)
@@ -81,7 +110,7 @@ func (w *watcher) matches(change mcp.Change) bool {
 	}
 	switch {
 	case change.URI != "":
-		return slices.Contains(w.filter.ResourceSubscriptions, change.URI)
+		return true // it was found by the URI
 	case change.Kind < kindCount && kinds[change.Kind].changed != nil:
 		return kinds[change.Kind].changed(&w.filter)
 	}
