@@ -105,15 +105,10 @@ func (x *index) live(in map[string]*delivery.Subscription, now time.Time) []*del
 func (x *index) reserve(sub *delivery.Subscription, maxOwn, maxAll int, now time.Time) (release func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := len(x.live(x.byID, now)) // live removes what has expired
-	own := x.principals[sub.Principal]
-	for other := range x.pending {
-		if x.byID[other.ID] != nil { // it is counted already
-			continue
-		}
-		if all++; other.Principal == sub.Principal {
-			own++
-		}
+	all, own := x.count(sub.Principal)
+	if all >= maxAll || own >= maxOwn {
+		x.live(x.byID, now) // removes what has expired
+		all, own = x.count(sub.Principal)
 	}
 	switch {
 	case own >= maxOwn:
@@ -127,4 +122,18 @@ func (x *index) reserve(sub *delivery.Subscription, maxOwn, maxAll int, now time
 		defer x.mu.Unlock()
 		delete(x.pending, sub)
 	}, nil
+}
+
+// count returns the number of subscriptions, and of those of a principal, with those that are being added. x.mu is held.
+func (x *index) count(principal string) (all, own int) {
+	all, own = len(x.byID), x.principals[principal]
+	for adding := range x.pending {
+		if x.byID[adding.ID] != nil { // it is counted already
+			continue
+		}
+		if all++; adding.Principal == principal {
+			own++
+		}
+	}
+	return all, own
 }

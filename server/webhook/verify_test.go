@@ -62,23 +62,31 @@ func TestInvalidRequests(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	d := newDeliverer(t, &endpoint{}, webhook.Options{Store: newMemory(t), MaxPerPrincipal: 2, MaxSubscriptions: 3})
-	ask := func(principal string, n int) error {
-		r := request(principal, callback)
-		r.Arguments = fmt.Appendf(nil, `{"n":%d}`, n)
-		_, err := d.Subscribe(t.Context(), r)
-		return err
-	}
-	for _, test := range []struct {
-		principal string
-		n, max    int
-	}{{"alice", 1, 0}, {"alice", 2, 0}, {"alice", 3, 2}, {"alice", 2, 0}, {"bob", 1, 0}, {"bob", 2, 3}} {
-		err := ask(test.principal, test.n)
-		limit, ok := errors.AsType[*delivery.LimitError](err)
-		if ok != (test.max != 0) || ok && (limit.Max != test.max || limit.Limit != "subscriptions") || !ok && err != nil {
-			t.Errorf("%s, %d: %v", test.principal, test.n, err)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeliverer(t, &endpoint{}, webhook.Options{Store: newMemory(t), MaxPerPrincipal: 2, MaxSubscriptions: 3})
+		ask := func(principal string, n int) error {
+			r := request(principal, callback)
+			r.Arguments = fmt.Appendf(nil, `{"n":%d}`, n)
+			_, err := d.Subscribe(t.Context(), r)
+			return err
 		}
-	}
+		for _, test := range []struct {
+			principal string
+			n, max    int
+		}{{"alice", 1, 0}, {"alice", 2, 0}, {"alice", 3, 2}, {"alice", 2, 0}, {"bob", 1, 0}, {"bob", 2, 3}} {
+			err := ask(test.principal, test.n)
+			limit, ok := errors.AsType[*delivery.LimitError](err)
+			if ok != (test.max != 0) || ok && (limit.Max != test.max || limit.Limit != "subscriptions") || !ok && err != nil {
+				t.Errorf("%s, %d: %v", test.principal, test.n, err)
+			}
+		}
+		sleep(2 * time.Hour) // until all have expired
+		for n := range 2 {
+			if err := ask("alice", n); err != nil {
+				t.Errorf("after the others have expired: %v", err)
+			}
+		}
+	})
 }
 
 func TestVerification(t *testing.T) {
