@@ -100,15 +100,38 @@ func (s *Server) list(ctx context.Context, call *mcp.Call, kind mcp.Kind) (mcp.R
 		return page, nil
 	}
 	entries := catalog.entries[kind]
-	if catalog.list(kind, size).filtered {
-		entries = slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return e.Visible != nil && !e.Visible(ctx, call.Caller) })
-	}
 	start, err := pageStart(entries, cursor)
 	if err != nil {
 		return nil, err
 	}
 	rest := entries[start:]
+	if catalog.list(kind, size).filtered {
+		if start > 0 && !entries[start-1].visibleTo(ctx, call.Caller) {
+			return nil, errUnknownCursor
+		}
+		rest = visible(ctx, call.Caller, rest, size)
+	}
 	return encodePage(kind, rest, pageLen(rest, size), catalog.meta()), nil
+}
+
+func (e *Entry) visibleTo(ctx context.Context, caller *mcp.Caller) bool {
+	return e.Visible == nil || e.Visible(ctx, caller)
+}
+
+// visible returns the first entries that the caller sees: as many as a page may have, and one more if there is one.
+func visible(ctx context.Context, caller *mcp.Caller, entries []*Entry, size int) (seen []*Entry) {
+	bytes := 0
+	for _, e := range entries {
+		if !e.visibleTo(ctx, caller) {
+			continue
+		}
+		seen = append(seen, e)
+		bytes += len(e.Definition.JSON())
+		if size > 0 && len(seen) > size || bytes > maxPage && len(seen) > 1 {
+			break
+		}
+	}
+	return seen
 }
 
 // cursorOf returns the cursor of a call, or nil for the first page.
@@ -162,8 +185,10 @@ func pageStart(entries []*Entry, cursor json.RawMessage) (int, error) {
 			}
 		}
 	}
-	return 0, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "unknown cursor: list again without a cursor"}
+	return 0, errUnknownCursor
 }
+
+var errUnknownCursor = &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "unknown cursor: list again without a cursor"}
 
 func encodeCursor(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 

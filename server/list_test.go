@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -64,6 +65,30 @@ func TestPages(t *testing.T) {
 			if len(names) != min(tools, 3) || (next == "") != (tools <= 3) {
 				t.Errorf("the first page of %d tools is %q, %q", tools, names, next)
 			}
+		}
+	})
+}
+
+// TestPagesOfCaller checks the pages of a caller who does not see all entries, which the cursor of a hidden one must not
+// reveal.
+func TestPagesOfCaller(t *testing.T) {
+	hidden := mcp.Guard{Name: "hidden", Visible: func(_ context.Context, _ *mcp.Caller, target *mcp.Target) bool {
+		return strings.ContainsAny(target.Name[len("tool0"):], "1348")
+	}}
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := newServer(&server.Options{PageSize: 2, Guards: []mcp.Guard{hidden}})
+		for i := range 9 {
+			returns(s, fmt.Sprintf("tool%02d", i), "")
+		}
+		session := connect(t, s, era)
+		first, next := page(t, session, "")
+		second, end := page(t, session, next)
+		if got, want := append(first, second...), []string{"tool01", "tool03", "tool04", "tool08"}; !slices.Equal(got, want) || len(first) != 2 || end != "" {
+			t.Errorf("the pages have %q, %d of them on the first, then %q; want %q", got, len(first), end, want)
+		}
+		for _, name := range []string{"tool02", "tool99"} {
+			_, err := raw(t, session, mcp.MethodToolsList, `{"cursor":"`+base64.RawURLEncoding.EncodeToString([]byte(name))+`"}`)
+			wantCode(t, err, jsonrpc.InvalidParams)
 		}
 	})
 }

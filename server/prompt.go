@@ -273,7 +273,7 @@ func completionTarget(call *mcp.Call) (kind mcp.Kind, name []byte, err error) {
 // complete answers completion/complete for an entry.
 func (s *Server) complete(ctx context.Context, call *mcp.Call, e *Entry) (mcp.Result, error) {
 	switch {
-	case e.Visible != nil && !e.Visible(ctx, call.Caller):
+	case !e.visibleTo(ctx, call.Caller):
 		return nil, s.unknownName(call)
 	case e.Complete == nil:
 		return emptyCompletion(call, e)

@@ -193,7 +193,7 @@ func (c *Catalog) skill(e *Entry) *mcp.Skill {
 func (s *Server) readDirectory(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
 	catalog := s.Catalog()
 	d := &directory{catalog: catalog, uri: call.URI(), seen: make(map[string]bool)}
-	d.sees = func(e *Entry) bool { return e.Visible == nil || e.Visible(ctx, call.Caller) }
+	d.sees = func(e *Entry) bool { return e.visibleTo(ctx, call.Caller) }
 	switch {
 	case entry == nil && strings.Contains(d.uri, "://"):
 		d.addSkills()

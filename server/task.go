@@ -173,7 +173,7 @@ func (c *Catalog) mayHaveTasks() bool {
 // RefusesVisibleTask implements [era.Core].
 func (c core) RefusesVisibleTask(ctx context.Context, caller *mcp.Caller, tool string) bool {
 	e := c.Catalog().Lookup(mcp.KindTool, tool)
-	return e != nil && e.Task == TaskForbidden && (e.Visible == nil || e.Visible(ctx, caller))
+	return e != nil && e.Task == TaskForbidden && e.visibleTo(ctx, caller)
 }
 
 // A storedCall is what a task stores of its call.
