@@ -30,6 +30,7 @@ type lifecycle struct {
 	mu            sync.Mutex
 	done          chan struct{}           // closed when starting has ended; nil before it begins
 	cancel        context.CancelCauseFunc // cancels starting
+	checked       *Catalog                // the last result of mergeNext; nil once the server is ready
 	startedMounts int                     // number of mounts whose start has begun
 	err           error                   // why the server cannot serve
 	publicErr     *jsonrpc.Error          // the error for clients
@@ -223,10 +224,10 @@ func (l *lifecycle) nextMount(ctx context.Context, stops []func(context.Context)
 		l.startedMounts++
 		return mounts[l.startedMounts-1], nil
 	}
-	if err := l.server.checkMounts(mounts, nil); err != nil {
+	if err := l.server.checkMounts(mounts, l.server.mergeParts, nil); err != nil {
 		return nil, err
 	}
-	l.stops = stops
+	l.stops, l.checked = stops, nil
 	l.ready.Store(true)
 	return nil, nil
 }
@@ -234,7 +235,7 @@ func (l *lifecycle) nextMount(ctx context.Context, stops []func(context.Context)
 // checkMounts returns the collisions of mounts with each other and with the server, without those
 // in known. A resource of a bridge that collides with an earlier part is no error: other servers
 // choose its URI, and must not prevent the start.
-func (s *Server) checkMounts(mounts []*mount, known []*CollisionError) error {
+func (s *Server) checkMounts(mounts []*mount, merge func(parts []Part) *Catalog, known []*CollisionError) error {
 	parts := []Part{{serverPart, s.registry.catalog()}}
 	bridged := make(map[string]bool)
 	for _, m := range mounts {
@@ -243,7 +244,7 @@ func (s *Server) checkMounts(mounts []*mount, known []*CollisionError) error {
 		bridged[part.Owner] = len(part.Catalog.bridges) > 0
 	}
 	var errs []error
-	for _, collision := range newCollisions(known, Merge(s.merged.Load(), parts...).Collisions()) {
+	for _, collision := range newCollisions(known, merge(parts).Collisions()) {
 		if collision.Kind != mcp.KindTool && collision.Kind != mcp.KindPrompt && bridged[collision.Owner] && collision.Owner != collision.Other {
 			continue // logged when the catalogs are merged
 		}
@@ -279,11 +280,12 @@ func (l *lifecycle) insertMount(m *mount, stop func(context.Context) error) (don
 	}
 	mounts := append(slices.Clone(l.server.mounted()), m)
 	m.owner = fmt.Sprintf("mount %d (prefix %q)", len(mounts), m.Prefix)
-	var known []*CollisionError
+	merge, known := l.mergeNext, []*CollisionError(nil)
 	if l.ready.Load() {
-		known = l.server.Catalog().collisions
+		merge, known = l.server.mergeParts, l.server.Catalog().collisions
 	}
-	if err := l.server.checkMounts(mounts, known); err != nil {
+	if err := l.server.checkMounts(mounts, merge, known); err != nil {
+		l.checked = nil // it has the mount
 		return false, err
 	}
 	if l.ready.Load() {
@@ -294,6 +296,21 @@ func (l *lifecycle) insertMount(m *mount, stop func(context.Context) error) (don
 	}
 	l.server.mounts.Store(&mounts)
 	return true, nil
+}
+
+func (s *Server) mergeParts(parts []Part) *Catalog { return Merge(s.merged.Load(), parts...) }
+
+// mergeNext adds the last part to the merged catalog of the others, so that many mounts do not merge all parts each time.
+// The result is valid until the next call. l.mu is held.
+func (l *lifecycle) mergeNext(parts []Part) *Catalog {
+	last := len(parts) - 1
+	if l.checked == nil || !slices.Equal(l.checked.parts, parts[:last]) {
+		l.checked = Merge(nil, parts[:last]...)
+	}
+	l.checked.parts = append(l.checked.parts, parts[last])
+	l.checked.reserveNames(nil, parts[last])
+	l.checked.addPart(nil, parts[last])
+	return l.checked
 }
 
 // stop cancels a start in progress and stops everything that was started. Only the first call does

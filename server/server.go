@@ -224,7 +224,7 @@ func (s *Server) Catalog() *Catalog {
 		return s.registry.catalog()
 	}
 	var room [8]Part // avoids an allocation
-	parts := append(room[:0], Part{serverPart, s.registry.catalog()})
+	parts := append(slices.Grow(room[:0], 1+len(mounts)), Part{serverPart, s.registry.catalog()})
 	for _, m := range mounts {
 		parts = append(parts, m.part())
 	}
