@@ -52,7 +52,7 @@ func TestCostsDoNotGrow(t *testing.T) {
 		t.Run(row.of+"/"+row.operation, func(t *testing.T) {
 			costs := row.measure(t)
 			growth := grown(costs)
-			for attempt := 1; growth > most && attempt < 3; attempt++ { // other processes disturb a measurement
+			for attempt := 1; growth > most && row.reason == "" && attempt < 3; attempt++ { // other processes disturb a measurement
 				for i, again := range row.measure(t) {
 					costs[i].cpu = min(costs[i].cpu, again.cpu)
 					costs[i].allocations = min(costs[i].allocations, again.allocations)
