@@ -38,6 +38,7 @@ internal/test/memnet:
 internal/test/faults:     testing os/exec
 internal/sharedfile:      internal/backoff golang.org/x/sys
 internal/test/soak:
+internal/test/growth:
 internal/test/walks:
 internal/test/runtests:   os/exec
 internal/test/secrettest:

@@ -73,7 +73,7 @@ func catalogRows() []row {
 		{of: "mounts", operation: "all are mounted", n: 5, whole: true, prepare: func(tb testing.TB, n int) func() {
 			return func() { mountAll(tb, n) }
 		}},
-		{of: "mounts", operation: "call", n: 5, prepare: func(tb testing.TB, n int) func() {
+		{of: "mounts", operation: "call", n: 5, reason: "each mount is asked for its catalog, which may have changed", prepare: func(tb testing.TB, n int) func() {
 			return caller(tb, mountAll(tb, n), "m0_tool0")
 		}},
 		{of: "mounts", operation: "the catalog is built again", n: 5, whole: true, prepare: func(tb testing.TB, n int) func() {
