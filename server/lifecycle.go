@@ -285,7 +285,6 @@ func (l *lifecycle) insertMount(m *mount, stop func(context.Context) error) (don
 		merge, known = l.server.mergeParts, l.server.Catalog().collisions
 	}
 	if err := l.server.checkMounts(mounts, merge, known); err != nil {
-		l.checked = nil // it has the mount
 		return false, err
 	}
 	if l.ready.Load() {

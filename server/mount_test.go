@@ -1060,3 +1060,31 @@ func TestSubscribeDeclaredWhileStarting(t *testing.T) {
 		wantCode(t, err, jsonrpc.MethodNotFound)
 	})
 }
+
+// TestMountAfterCollision checks that mounts after one that collides are compared with those that are there.
+func TestMountAfterCollision(t *testing.T) {
+	s := newServer(nil)
+	t.Cleanup(func() { s.Shutdown(context.Background()) })
+	mount := func(tool string, collides bool) {
+		t.Helper()
+		mounted := newServer(nil)
+		returns(mounted, tool, "")
+		err := s.Mount(mounted.Provider(), nil)
+		if collision, ok := errors.AsType[*server.CollisionError](err); ok != collides || !ok && err != nil {
+			t.Errorf("mounting %s: %v (%v)", tool, err, collision)
+		}
+	}
+	mount("a", false)
+	mount("b", false)
+	mount("a", true)
+	mount("b", true)
+	mount("c", false)
+	returns(s, "d", "")
+	for _, tool := range []string{"a", "b", "c", "d"} {
+		mount(tool, true)
+	}
+	mount("e", false)
+	if got, want := toolNames(t, connect(t, s, client.Modern)), []string{"d", "a", "b", "c", "e"}; !slices.Equal(got, want) {
+		t.Errorf("the tools are %q, want %q", got, want)
+	}
+}
