@@ -52,7 +52,7 @@ func TestCostsDoNotGrow(t *testing.T) {
 		t.Run(row.of+"/"+row.operation, func(t *testing.T) {
 			costs := row.measure(t)
 			growth := grown(costs)
-			for attempt := 1; growth > most && row.reason == "" && attempt < 3; attempt++ { // other processes disturb a measurement
+			for attempt := 1; growth > most && row.reason == "" && attempt < 6; attempt++ { // other processes disturb a measurement
 				for i, again := range row.measure(t) {
 					costs[i].cpu = min(costs[i].cpu, again.cpu)
 					costs[i].allocations = min(costs[i].allocations, again.allocations)
@@ -62,7 +62,11 @@ func TestCostsDoNotGrow(t *testing.T) {
 			if growth > most && row.reason == "" {
 				t.Errorf("the cost grows by %.2f from %d to %d %s, expected at most %.1f: %v", growth, row.n, 16*row.n, row.of, most, costs)
 			}
-			fmt.Fprintf(&table, "| %s | %s | %d | %v, %v, %v | %.0f, %.0f, %.0f | %.2f | %s |\n", row.of, row.operation, row.n,
+			perItem := ""
+			if row.whole {
+				perItem = ", per item"
+			}
+			fmt.Fprintf(&table, "| %s | %s%s | %d | %v, %v, %v | %.0f, %.0f, %.0f | %.2f | %s |\n", row.of, row.operation, perItem, row.n,
 				short(costs[0].cpu), short(costs[1].cpu), short(costs[2].cpu),
 				costs[0].allocations, costs[1].allocations, costs[2].allocations, growth, cmp.Or(row.reason, "–"))
 		})

@@ -102,7 +102,7 @@ func sessionRows() []row {
 			e.stream(request{session: session}, mcp.NotificationResourceUpdated, arrived.add)
 			return updater(s, arrived)
 		}},
-		{of: "headers of a request", operation: "call", n: 4, prepare: func(tb testing.TB, n int) func() {
+		{of: "headers of a request", operation: "call", n: 4, whole: true, prepare: func(tb testing.TB, n int) func() {
 			e := newEndpoint(tb, newServerWithTool())
 			call := callTool0("", "")
 			call.header = http.Header{}
