@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestEcho(t *testing.T) {
@@ -20,45 +21,35 @@ func TestEcho(t *testing.T) {
 		if err := json.Unmarshal(e.json, &decoded); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range []error{e.check(e.in), e.checkAny(decoded), e.checkAny(e.json)} {
-			if err != nil {
-				t.Error(err)
-			}
+		if err := errors.Join(e.check(e.in), e.check(decoded), e.checkBytes([]byte(`{"id":7,"result":{"structuredContent":`+string(e.json)+`}}`))); err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-// What is not the same is found, however it comes.
 func TestEchoDiffers(t *testing.T) {
 	e := newEcho(Work{Size: 100})
-	other := e.in
-	other.N++
-	shorter := Echo{e.in.Message[1:], e.in.N}
 	for what, err := range map[string]error{
-		"another number":   e.check(other),
-		"another message":  e.check(shorter),
-		"an empty map":     e.checkAny(map[string]any{}),
-		"a number in text": e.checkAny(map[string]any{"message": e.in.Message, "n": "12345"}),
-		"nothing":          e.checkAny(nil),
-		"other JSON":       e.checkAny(e.json[1:]),
+		"another number":   e.check(Echo{e.in.Message, e.in.N + 1}),
+		"another message":  e.check(Echo{e.in.Message[1:], e.in.N}),
+		"an empty map":     e.check(map[string]any{}),
+		"a number in text": e.check(map[string]any{"message": e.in.Message, "n": "12345"}),
+		"nothing":          e.check(nil),
 		"another id":       e.checkBytes([]byte(`{"id":8,"result":{"structuredContent":` + string(e.json) + `}}`)),
 		"an error":         e.checkBytes([]byte(`{"id":7,"error":{}}`)),
 		"other content":    e.checkBytes([]byte(`{"id":7,"result":{"structuredContent":{}}}`)),
 	} {
 		if err == nil {
-			t.Error(what, "is taken for the echo")
+			t.Errorf("%s passes", what)
 		}
-	}
-	if err := e.checkBytes([]byte(`{"id":7,"result":{"structuredContent":` + string(e.json) + `}}`)); err != nil {
-		t.Error(err)
 	}
 }
 
-func TestCatalogue(t *testing.T) {
-	c := newCatalogue(Work{Tools: 3})
-	all := []string{coldName(0), coldName(1), coldName(2)}
-	list := func(names []string, described bool) error {
-		return c.check(len(names), func(i int) (string, bool) { return names[i], described })
+func TestToolNames(t *testing.T) {
+	names := newToolNames(Work{Tools: 3})
+	all := []string{toolName(0), toolName(1), toolName(2)}
+	list := func(listed []string, described bool) error {
+		return names.check(len(listed), func(i int) (string, bool) { return listed[i], described })
 	}
 	if err := list(all, true); err != nil {
 		t.Error(err)
@@ -70,15 +61,15 @@ func TestCatalogue(t *testing.T) {
 		"one too many": list(slices.Concat(all, all[:1]), true),
 	} {
 		if err == nil {
-			t.Error(what, "is taken for the list")
+			t.Errorf("%s passes", what)
 		}
 	}
 }
 
 func TestTally(t *testing.T) {
 	for name, test := range map[string]struct {
-		said []float64
-		lost int // -1: out of order
+		progress []float64
+		lost     int // -1: out of order
 	}{
 		"all":          {[]float64{1, 2, 3}, 0},
 		"one lost":     {[]float64{1, 3}, 1},
@@ -90,7 +81,7 @@ func TestTally(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				count := newTally(Work{Units: 3})
 				go func() {
-					for _, progress := range test.said {
+					for _, progress := range test.progress {
 						count.add(progress)
 					}
 				}()
@@ -99,7 +90,7 @@ func TestTally(t *testing.T) {
 				switch {
 				case test.lost == 0 && err != nil, test.lost < 0 && (err == nil || lossy), test.lost > 0 && !lossy:
 					t.Error(err)
-				case lossy && (loss.want-loss.got != test.lost || loss.waited != patience):
+				case lossy && (loss.want-loss.got != test.lost || loss.waited != notificationTimeout):
 					t.Errorf("%v after %v", err, loss.waited)
 				}
 			})
@@ -107,31 +98,53 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// What a rig says is wrong ends the measurement of that peer, or all of it if ours.
-func TestHoldFails(t *testing.T) {
-	w := place{Pipe, Legacy}.at(Call)
-	c := among(callsTable, "contest", w)
-	s := schedule{rounds: 2, time: 1}
-	result, err := s.hold(t.Context(), c, []Peer{dovetail{}, impostor{official}, impostor{other}, wire{}})
+// The CPU time of a client and a server over stdio includes the child.
+func TestTotalCPU(t *testing.T) {
+	w := over(Stdio, Legacy, Call)
+	r, err := goSDK{}.Open(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := result.entry(official); !strings.Contains(e.Failure, "impostor") || len(e.Samples) != 0 {
-		t.Errorf("%+v", e)
+	defer r.Close()
+	measure := func(clock func() (time.Duration, error)) time.Duration {
+		before, err := clock()
+		for range 50 {
+			err = errors.Join(err, r.Do(t.Context()))
+		}
+		after, err2 := clock()
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return after - before
 	}
-	if e := result.entry(ours); e.Failure != "" || len(e.Samples) != 2 || e.Median.Rate == 0 {
-		t.Errorf("%+v", e)
+	own := measure(func() (time.Duration, error) { return processCPU(0) })
+	if both := measure(totalCPU); both < own*5/4 {
+		t.Errorf("client and server use %v, the client alone %v", both, own)
 	}
-	if _, err := s.hold(t.Context(), c, []Peer{impostor{ours}, goSDK{}, mcpGo{}, wire{}}); err == nil || !strings.Contains(err.Error(), "impostor") {
+}
+
+// A wrong response ends the measurement of a peer, and all of it if the peer is ours.
+func TestRunFails(t *testing.T) {
+	b := compare(callsTable, "benchmark", over(Streamable, Legacy, Call))
+	s := schedule{rounds: 2, time: 1}
+	result, err := s.run(t.Context(), b, []Peer{dovetail{}, impostor{goSDK{}}, impostor{mcpGo{}}, wire{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := result.variant(official); !strings.Contains(v.Failure, "impostor") || len(v.Samples) != 0 {
+		t.Errorf("%+v", v)
+	}
+	if v := result.variant(ours); v.Failure != "" || len(v.Samples) != 2 || v.Median.CPU == 0 || v.Median.Rate == 0 {
+		t.Errorf("%+v", v)
+	}
+	if _, err := s.run(t.Context(), b, []Peer{impostor{dovetail{}}, goSDK{}, mcpGo{}, wire{}}); err == nil || !strings.Contains(err.Error(), "impostor") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// An impostor answers wrongly.
-type impostor struct{ name string }
+// An impostor responds wrongly.
+type impostor struct{ Peer }
 
-func (i impostor) Name() string { return i.name }
 func (i impostor) Open(context.Context, Work) (Rig, error) {
-	return newRig(func(context.Context) error { return errors.New("impostor") }), nil
+	return &rig{do: func(context.Context) error { return errors.New("impostor") }}, nil
 }
-func (i impostor) Serve(context.Context, Work) error { return errAbsent }

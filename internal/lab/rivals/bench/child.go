@@ -8,8 +8,7 @@ import (
 	"os/exec"
 )
 
-// childVariable holds an errand, in the environment of a process that is to do it
-// instead of the measurement.
+// childVariable is the environment variable that makes this program a child process with a task.
 const childVariable = "DOVETAIL_BENCH_CHILD"
 
 // An errand is what a child process does.
@@ -20,12 +19,12 @@ type errand struct {
 }
 
 const (
-	serveTask = "serve"
-	buildTask = "build"
-	idleTask  = "idle"
+	serveTask    = "serve"
+	serveWebTask = "serve HTTP"
+	registerTask = "register"
 )
 
-// child is this program once more, as a process that does a task. It has not been started.
+// child returns a command that runs this program with a task, or w.Program.
 func child(ctx context.Context, task, peer string, w Work) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -35,39 +34,34 @@ func child(ctx context.Context, task, peer string, w Work) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.Program != "" {
+		program = w.Program
+	}
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), childVariable+"="+string(encoded))
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }
 
-// runErrand does what the environment says; done is false when it says nothing.
+// runErrand does the task that the environment names. done is false if it names none.
 func runErrand(ctx context.Context, peers []Peer) (done bool, err error) {
-	said, ok := os.LookupEnv(childVariable)
+	encoded, ok := os.LookupEnv(childVariable)
 	if !ok {
 		return false, nil
 	}
 	os.Unsetenv(childVariable)
 	var e errand
-	if err := json.Unmarshal([]byte(said), &e); err != nil {
+	if err := json.Unmarshal([]byte(encoded), &e); err != nil {
 		return true, err
 	}
-	for _, p := range peers {
-		if p.Name() == e.Peer {
-			return true, e.run(ctx, p)
-		}
-	}
-	return true, fmt.Errorf("there is no peer %q", e.Peer)
-}
-
-func (e *errand) run(ctx context.Context, p Peer) error {
+	p := peerNamed(peers, e.Peer)
 	switch e.Task {
 	case serveTask:
-		return p.Serve(ctx, e.Work)
-	case buildTask:
-		return build(p.(coldStarter), e.Work, os.Stdout)
-	case idleTask:
-		return idle(p.(idler), e.Work, os.Stdin, os.Stdout)
+		return true, p.Serve(ctx, e.Work)
+	case serveWebTask:
+		return true, serveWeb(p, e.Work, os.Stdin, os.Stdout)
+	case registerTask:
+		return true, register(p, e.Work, os.Stdout)
 	}
-	return fmt.Errorf("there is no task %q", e.Task)
+	return true, fmt.Errorf("no task %q", e.Task)
 }

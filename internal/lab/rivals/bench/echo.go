@@ -8,34 +8,26 @@ import (
 )
 
 const (
-	echoTool  = "echo"  // gives back its arguments, as structured content and as text
-	countTool = "count" // counts to Units by progress notifications, then says counted
+	echoTool  = "echo"  // returns its arguments, as structured content and as text
+	countTool = "count" // sends Units progress notifications, then returns counted
 	counted   = "counted"
 )
 
-// Echo is what echo takes and gives.
+// Echo is the type of the arguments and of the result of echo.
 type Echo struct {
 	Message string `json:"message"`
 	N       int    `json:"n"`
 }
 
-// echoSchema describes Echo, where a schema has to be given: for Raw.
-const echoSchema = `{"type":"object","properties":{"message":{"type":"string"},"n":{"type":"integer"}},"required":["message","n"],"additionalProperties":false}`
-
-// echoOf is an Echo of size bytes as JSON.
-func echoOf(size int) Echo {
-	const frame = len(`{"message":"","n":12345}`)
-	return Echo{Message: strings.Repeat("x", max(size-frame, 0)), N: 12345}
-}
-
-// An echo is what a call of echo takes, and the check of what it gives.
+// An echo has the arguments of a call of echo, and checks results.
 type echo struct {
 	in   Echo
-	json json.RawMessage // of in
+	json json.RawMessage // of in; w.Size bytes
 }
 
 func newEcho(w Work) *echo {
-	in := echoOf(w.Size)
+	const frame = len(`{"message":"","n":12345}`)
+	in := Echo{Message: strings.Repeat("x", max(w.Size-frame, 0)), N: 12345}
 	encoded, err := json.Marshal(in)
 	if err != nil {
 		panic(err) // an Echo is a string and a number
@@ -43,42 +35,31 @@ func newEcho(w Work) *echo {
 	return &echo{in, encoded}
 }
 
-// check checks structured content that has been decoded to what it is.
-func (e *echo) check(got Echo) error {
-	if got != e.in {
-		return fmt.Errorf("echo gave a message of %d bytes and %d, want %d bytes and %d",
-			len(got.Message), got.N, len(e.in.Message), e.in.N)
-	}
-	return nil
-}
-
-// checkAny checks structured content that has been decoded to what JSON is, or not
-// at all.
-func (e *echo) checkAny(got any) error {
+// check checks structured content as a client returns it: an Echo, or a map.
+func (e *echo) check(got any) error {
 	switch got := got.(type) {
-	case map[string]any:
-		message, _ := got["message"].(string)
-		n, _ := got["n"].(float64)
-		return e.check(Echo{message, int(n)})
-	case json.RawMessage:
-		if bytes.Equal(got, e.json) {
+	case Echo:
+		if got == e.in {
 			return nil
 		}
-		return fmt.Errorf("echo gave %d bytes, want %d", len(got), len(e.json))
+	case map[string]any:
+		if got["message"] == e.in.Message && got["n"] == float64(e.in.N) {
+			return nil
+		}
 	}
-	return fmt.Errorf("echo gave a %T", got)
+	return fmt.Errorf("echo returned a %T that differs from the arguments: %.200v", got, got)
 }
 
-// checkBytes checks the answer to request 7. It allocates nothing.
+// checkBytes checks the response to request 7. It allocates nothing.
 func (e *echo) checkBytes(answer []byte) error {
 	_, content, found := bytes.Cut(answer, []byte(`"structuredContent":`))
 	if !found || !bytes.HasPrefix(content, e.json) || !bytes.Contains(answer, []byte(`"id":7`)) {
-		return fmt.Errorf("the answer is %.200s", answer)
+		return fmt.Errorf("the response is %.200s", answer)
 	}
 	return nil
 }
 
-// request is the call of echo with the id 7, as the era has it.
+// request returns a call of echo with the id 7.
 func (e *echo) request(era Era) []byte {
 	meta := ""
 	if era == Modern {
@@ -87,7 +68,7 @@ func (e *echo) request(era Era) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, echoTool, e.json, meta)
 }
 
-// modernMeta is what requests of the modern era say besides.
+// modernMeta is a member of the params of requests in the modern era.
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 	`"io.modelcontextprotocol/clientCapabilities":{},` +
 	`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`
@@ -98,3 +79,32 @@ const (
 		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
+
+// toolDescription is the description of the tools that are named by toolName.
+const toolDescription = "One of many tools that return their arguments."
+
+func toolName(i int) string { return fmt.Sprintf("tool_%04d", i) }
+
+// toolNames checks lists of tools.
+type toolNames map[string]bool
+
+func newToolNames(w Work) toolNames {
+	names := make(toolNames, w.Tools)
+	for i := range w.Tools {
+		names[toolName(i)] = true
+	}
+	return names
+}
+
+// check checks a list of n tools. tool returns the name of a tool, and whether it has an input schema.
+func (names toolNames) check(n int, tool func(i int) (name string, described bool)) error {
+	if n != len(names) {
+		return fmt.Errorf("%d tools, want %d", n, len(names))
+	}
+	for i := range n {
+		if name, described := tool(i); !names[name] || !described {
+			return fmt.Errorf("tool %q, described: %t", name, described)
+		}
+	}
+	return nil
+}

@@ -1,99 +1,122 @@
 package main
 
-// A Goal is what a contest should come out as.
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Goal limits a measure of a variant, or its ratio to the best of others.
 type Goal struct {
-	Contest string
-	Entry   string
-	Measure Measure
-	// Against are the entries of which the best is compared with Entry. Without any the
-	// measure stands for itself.
-	Against []string
-	// One of the two is set. For Rate it is AtLeast.
-	AtLeast, AtMost float64
-	// Held takes the place of the goal in what counts as broken, as long as the goal is
-	// not reached. See the known limits in README.md. 0: it is the goal.
-	Held float64
+	Benchmark string
+	Variant   string
+	Measure   Measure
+	Against   []string // the variants to compare with; none: the measure itself
+	AtMost    float64
 }
 
-// A Measure is a member of Sample, or the time of a unit.
+// A Measure is a member of [Sample] for which less is better.
 type Measure string
 
 const (
-	Rate   Measure = "rate"
-	Time   Measure = "time"
-	Allocs Measure = "allocations"
-	Memory Measure = "memory"
+	CPU  Measure = "CPU time"
+	Size Measure = "bytes"
 )
 
-// goals are all there are.
+// goals returns all goals.
 func goals() []Goal {
-	return []Goal{
-		faster("call 100 B, pipe, legacy", 5),
-		faster("call 100 B, pipe, modern", 8),
-		faster("call 100 B, stdio, legacy", 3.4),
-		faster("call 100 B, stdio, modern", 5),
-		near("call 100 B, stdio, legacy", 0.5).held(0.3),
-		near("call 100 B, stdio, modern", 0.5).held(0.3),
-		faster("call 100 B, streamable, legacy", 2.1),
-		faster("call 100 B, streamable, modern", 3.2),
-		near("call 100 B, streamable, legacy", 0.75),
-		near("call 100 B, streamable, modern", 0.75),
-		faster("call 100 B x16, streamable, legacy", 2),
-		faster("call 100 B x16, streamable, modern", 2),
-		near("call 100 B x16, streamable, legacy", 0.75),
-		near("call 100 B x16, streamable, modern", 0.75),
-		faster("dispatch 100 B, bytes, legacy", 10),
-		{Contest: "dispatch 100 B, bytes, legacy", Entry: ours, Measure: Allocs, AtMost: 12},
-		near("call 100 B, ws, modern", 0.65),
-		faster("call 10 KB, streamable, modern", 9),
-		faster("call 1 MB, streamable, modern", 15),
-		{Contest: "call 1 MB, streamable, modern", Entry: ours, Measure: Memory, AtMost: 6.5 * (1 << 20)},
-		faster("list 1000, pipe, legacy", 25),
-		near("list 1000, pipe, legacy", 0.1).held(0.01),
-		faster("list 1000, streamable, modern", 25),
-		near("list 1000, streamable, modern", 0.1).held(0.04),
-		faster("progress, stdio, legacy", 8).held(6),
-		faster("progress, streamable, modern", 4),
-		Goal{Contest: "build 1000", Entry: ours, Measure: Time, Against: rivals(), AtMost: 1. / 3}.held(0.5),
-		Goal{Contest: "build 1000", Entry: ours, Measure: Allocs, Against: rivals(), AtMost: 1. / 3}.held(0.85),
-		Goal{Contest: "idle session, legacy", Entry: ours, Measure: Memory, AtMost: 2 << 10}.held(3600),
-		Goal{Contest: "idle stream, streamable, legacy", Entry: ours, Measure: Memory, Against: []string{bare}, AtMost: 1.2}.held(1.3),
-		{Contest: "idle stream, streamable, modern", Entry: ours, Measure: Memory, Against: []string{bare}, AtMost: 1.2},
-		{Contest: "ways, pipe, modern", Entry: Proxied.String(), Measure: Time, Against: []string{Direct.String()}, AtMost: 2.4},
-		{Contest: "ways, streamable, modern", Entry: Proxied.String(), Measure: Time, Against: []string{Direct.String()}, AtMost: 2.4},
-		flat("1 to 1,000 tools, pipe, legacy"),
-		flat("1 to 10,000 sessions, streamable, legacy"),
-		flat("1 KB to 1 MB (by byte), pipe, legacy"),
-		flat("1 KB to 1 MB (by byte), streamable, modern"),
-		replicated("replicas x16, streamable, legacy", 0.5),
-		replicated("replicas x16, streamable, modern", 0.8),
+	all := []Goal{
+		toRivals("50 clients, HTTP, legacy", 0.55),
+		toRivals("50 clients, HTTP, modern", 0.35),
+		toRivals("call 100 B, stdio, legacy", 0.40),
+		toRivals("call 100 B, stdio, modern", 0.30),
+		toRivals("call 100 B, HTTP, legacy", 0.55),
+		toRivals("call 100 B, HTTP, modern", 0.35),
+		toRivals("call 1 MB, HTTP, legacy", 1./7),
+		toRivals("call 1 MB, HTTP, modern", 1./7),
+		toRivals("list 1,000 tools, HTTP, legacy", 0.06),
+		toRivals("list 1,000 tools, HTTP, modern", 0.06),
+		toRivals("progress, stdio, legacy", 1./6),
+		toRivals("progress, HTTP, modern", 1./6),
+		toRivals("start to first answer", 1),
+		toRivals("register 1,000 tools", 0.85),
+		{Benchmark: "idle session, legacy", Variant: ours, Measure: Size, AtMost: 2500},
+		{Benchmark: "hello over HTTP", Variant: ours, Measure: Size, AtMost: 10_300_000},
 	}
-}
-
-// held is the goal until it is reached.
-func (g Goal) held(at float64) Goal {
-	g.Held = at
-	return g
+	for _, transport := range []Transport{Pipe, Streamable} {
+		for _, upstreams := range upstreamCounts() {
+			all = append(all,
+				toDirect(pathsName(transport), pathName(Proxied, upstreams), 2.3),
+				toDirect(pathsName(transport), pathName(Bridged, upstreams), 2.5))
+		}
+	}
+	return all
 }
 
 func rivals() []string { return []string{official, other} }
 
-// faster compares with the best rival.
-func faster(contest string, times float64) Goal {
-	return Goal{Contest: contest, Entry: ours, Measure: Rate, Against: rivals(), AtLeast: times}
+// toRivals compares our CPU time with that of the best other library.
+func toRivals(benchmark string, atMost float64) Goal {
+	return Goal{benchmark, ours, CPU, rivals(), atMost}
 }
 
-// near compares with the limit.
-func near(contest string, share float64) Goal {
-	return Goal{Contest: contest, Entry: ours, Measure: Rate, Against: []string{bare}, AtLeast: share}
+// toDirect compares the CPU time of a call with that of a direct call.
+func toDirect(benchmark, variant string, atMost float64) Goal {
+	return Goal{benchmark, variant, CPU, []string{direct}, atMost}
 }
 
-// replicated compares three replicas with one.
-func replicated(contest string, share float64) Goal {
-	return Goal{Contest: contest, Entry: threeReplicas, Measure: Rate, Against: []string{oneReplica}, AtLeast: share}
+// A Verdict is the result of a goal.
+type Verdict struct {
+	Goal
+	Got float64 // the median of all rounds
+	Met bool
 }
 
-// flat compares large with small; a fifth may be noise.
-func flat(contest string) Goal {
-	return Goal{Contest: contest, Entry: small(false), Measure: Rate, Against: []string{small(true)}, AtLeast: 0.8}
+// judge compares a result with a goal.
+func (g Goal) judge(r *BenchmarkResult) (Verdict, error) {
+	own := r.variant(g.Variant)
+	if own == nil || len(own.Samples) == 0 {
+		return Verdict{}, fmt.Errorf("%s: %s has no result", g.Benchmark, g.Variant)
+	}
+	got := g.Measure.of(own.Median)
+	if len(g.Against) > 0 {
+		ratios := r.ratios(g.Variant, g.Against, g.Measure)
+		if len(ratios) == 0 {
+			return Verdict{}, fmt.Errorf("%s: no result of %v", g.Benchmark, g.Against)
+		}
+		got = median(ratios)
+	}
+	return Verdict{Goal: g, Got: got, Met: got <= g.AtMost && own.Median.Lost == 0}, nil
+}
+
+// missed returns an error that names the missed goals.
+func missed(verdicts []Verdict) error {
+	var lines []string
+	for _, v := range verdicts {
+		if !v.Met {
+			lines = append(lines, fmt.Sprintf("%s: %s is %s, want at most %s", v.Benchmark, v.what(), v.text(v.Got), v.text(v.AtMost)))
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return fmt.Errorf("%d of %d goals are missed:\n%s", len(lines), len(verdicts), strings.Join(lines, "\n"))
+}
+
+// what returns what is limited.
+func (g Goal) what() string {
+	switch {
+	case len(g.Against) == 0:
+		return string(g.Measure)
+	case slices.Equal(g.Against, rivals()):
+		return string(g.Measure) + " to the best rival"
+	}
+	return fmt.Sprintf("%s of %s to %s", g.Measure, g.Variant, strings.Join(g.Against, ", "))
+}
+
+func (g Goal) text(value float64) string {
+	if len(g.Against) > 0 {
+		return ratioText(value)
+	}
+	return bytesText(value)
 }

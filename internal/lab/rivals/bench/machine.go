@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// A Machine is when, where and how it was measured.
+// A Machine says when, where and how often something was measured.
 type Machine struct {
-	Date      string            `json:"date"`
-	Commit    string            `json:"commit"` // of this module
-	Processor string            `json:"processor"`
-	Cores     int               `json:"cores"`
-	System    string            `json:"system"`
-	Go        string            `json:"go"`
-	Modules   map[string]string `json:"modules"` // versions of the other libraries
-	Rounds    int               `json:"rounds"`
-	Time      time.Duration     `json:"time"` // of a round, in nanoseconds
+	Date      string
+	Commit    string // of this library
+	Processor string
+	Cores     int
+	System    string
+	Go        string
+	Modules   map[string]string // versions of the other libraries
+	Schedule  schedule
 }
 
-func thisMachine(rounds int, each time.Duration) Machine {
+func thisMachine(s schedule) Machine {
 	m := Machine{
 		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit(),
 		Processor: processor(), Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH,
-		Go: runtime.Version(), Modules: map[string]string{}, Rounds: rounds, Time: each,
+		Go: runtime.Version(), Modules: map[string]string{}, Schedule: s,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -47,16 +46,22 @@ func thisMachine(rounds int, each time.Duration) Machine {
 
 func (m *Machine) String() string {
 	return fmt.Sprintf("%s at commit %s: %s, %d cores, %s, %s; go-sdk %s, mcp-go %s; medians of %d rounds of %v",
-		m.Date, m.Commit, m.Processor, m.Cores, m.System, m.Go, m.Modules[official], m.Modules[other], m.Rounds, m.Time)
+		m.Date, m.Commit, m.Processor, m.Cores, m.System, m.Go, m.Modules[official], m.Modules[other], m.Schedule.rounds, m.Schedule.time)
 }
 
-// commit returns the commit of the working directory, with the suffix -dirty if files differ from it.
+// commit returns the last commit that changed something other than programs like this one, with the suffix -dirty if
+// files of the library differ from it.
 func commit() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*").Output()
+	library := []string{"--", ":/", ":(top,exclude)internal/lab"}
+	out, err := exec.Command("git", append([]string{"log", "-1", "--format=%h"}, library...)...).Output()
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(string(out))
+	id := strings.TrimSpace(string(out))
+	if exec.Command("git", append([]string{"diff", "--quiet", "HEAD"}, library...)...).Run() != nil {
+		id += "-dirty"
+	}
+	return id
 }
 
 // processor returns the name of the processor, if /proc/cpuinfo has it.

@@ -1,100 +1,52 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"slices"
+	"os"
 	"strings"
+	"time"
 )
 
-// markdown writes a result as tables.
+// markdown writes a result as tables. Where the variants are not peers, a cell has the ratio to the first one.
 func markdown(out io.Writer, r *Result) {
 	fmt.Fprintf(out, "%s.\n", r.Machine.String())
 	if len(r.Verdicts) > 0 {
-		writeGoals(out, r.Verdicts)
-	}
-	for rest := r.Contests; len(rest) > 0; {
-		table := rest[0].Table
-		writeTable(out, table, slices.Collect(func(yield func(ContestResult) bool) {
-			for _, c := range rest {
-				if c.Table == table && !yield(c) {
-					return
-				}
+		fmt.Fprint(out, "\n### Goals\n\n| benchmark | measure | at most | result | |\n|---|---|--:|--:|---|\n")
+		for _, v := range r.Verdicts {
+			met := "met"
+			if !v.Met {
+				met = "**missed**"
 			}
-		}))
-		rest = slices.DeleteFunc(slices.Clone(rest), func(c ContestResult) bool { return c.Table == table })
-	}
-}
-
-func writeGoals(out io.Writer, verdicts []Verdict) {
-	fmt.Fprint(out, "\n### Goals\n\n| contest | measure | goal | result | |\n|---|---|--:|--:|---|\n")
-	for _, v := range verdicts {
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", v.Contest, v.what(), v.want(), v.amount(v.Got), v.word())
-	}
-}
-
-// what is what is compared.
-func (v *Verdict) what() string {
-	switch {
-	case len(v.Against) == 0:
-		return string(v.Measure)
-	case slices.Equal(v.Against, rivals()):
-		return string(v.Measure) + " to the best rival"
-	}
-	return fmt.Sprintf("%s of %s to %s", v.Measure, v.Entry, strings.Join(v.Against, ", "))
-}
-
-func (v *Verdict) want() string {
-	if v.AtMost > 0 {
-		return "at most " + v.amount(v.AtMost)
-	}
-	return "at least " + v.amount(v.AtLeast)
-}
-
-func (v *Verdict) amount(value float64) string {
-	switch {
-	case len(v.Against) > 0:
-		return ratioText(value)
-	case v.Measure == Memory:
-		return bytesText(value)
-	}
-	return countText(value)
-}
-
-func (v *Verdict) word() string {
-	switch {
-	case v.Broken:
-		return "**broken**"
-	case v.Met:
-		return "met"
-	}
-	return "missed"
-}
-
-// writeTable writes contests that have the same entries.
-func writeTable(out io.Writer, title string, contests []ContestResult) {
-	head := []string{""}
-	for _, e := range contests[0].Entries {
-		head = append(head, e.Name)
-	}
-	ratios := comparisons(&contests[0])
-	for _, r := range ratios {
-		head = append(head, r.title)
-	}
-	fmt.Fprintf(out, "\n### %s\n\n", title)
-	writeLine(out, head)
-	fmt.Fprintf(out, "|---%s|\n", strings.Repeat("|--:", len(head)-1))
-	for _, c := range contests {
-		m := Rate
-		if c.Table == idleTable {
-			m = Memory
+			fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", v.Benchmark, v.what(), v.text(v.AtMost), v.text(v.Got), met)
 		}
-		line := []string{c.Name}
-		for _, e := range c.Entries {
-			line = append(line, cell(&e))
+	}
+	table := ""
+	for _, b := range r.Benchmarks {
+		first, measure := b.Variants[0].Name, measureOf(&b)
+		if b.Table != table {
+			table = b.Table
+			head := []string{""}
+			for _, v := range b.Variants {
+				head = append(head, v.Name)
+			}
+			if first == ours {
+				head = append(head, "to the best rival")
+			}
+			fmt.Fprintf(out, "\n### %s\n\n", table)
+			writeLine(out, head)
+			fmt.Fprintf(out, "|---%s|\n", strings.Repeat("|--:", len(head)-1))
 		}
-		for _, r := range ratios {
-			line = append(line, medianText(c.ratios(r.name, r.against, m)))
+		line := []string{b.Name}
+		for i, v := range b.Variants {
+			line = append(line, cell(&v))
+			if first != ours && i > 0 {
+				line[len(line)-1] += " · " + ratioCell(b.ratios(v.Name, []string{first}, measure)) + "×"
+			}
+		}
+		if first == ours {
+			line = append(line, ratioCell(b.ratios(ours, rivals(), measure)))
 		}
 		writeLine(out, line)
 	}
@@ -104,44 +56,42 @@ func writeLine(out io.Writer, cells []string) {
 	fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// A comparison is a column of ratios.
-type comparison struct {
-	title, name string
-	against     []string
+// measureOf returns the measure that a benchmark is about.
+func measureOf(b *BenchmarkResult) Measure {
+	if b.Table == idleTable || b.Table == buildTable {
+		return Size
+	}
+	return CPU
 }
 
-// comparisons are of the first entry with the others when they are peers, and else of
-// the others with the first.
-func comparisons(c *ContestResult) []comparison {
-	first := c.Entries[0].Name
-	if first == ours {
-		return []comparison{{"to the best rival", ours, rivals()}, {"to wire", ours, []string{bare}}}
-	}
-	var all []comparison
-	for _, e := range c.Entries[1:] {
-		all = append(all, comparison{e.Name + " to " + first, e.Name, []string{first}})
-	}
-	return all
-}
-
-// cell is rate · allocations · bytes.
-func cell(e *EntryResult) string {
+// cell returns what has been measured: CPU time · rate · p99 · bytes.
+func cell(v *VariantResult) string {
+	var parts []string
 	switch {
-	case e.Failure != "":
+	case v.Failure != "":
 		return "failed"
-	case len(e.Samples) == 0:
+	case len(v.Samples) == 0:
 		return "–"
-	case e.Median.Rate == 0:
-		return bytesText(e.Median.Bytes)
 	}
-	text := fmt.Sprintf("%s/s · %s · %s", countText(e.Median.Rate), countText(e.Median.Allocs), bytesText(e.Median.Bytes))
-	if e.Median.Lost > 0 {
-		text += fmt.Sprintf(" · lossy: %.1f%%", 100*e.Median.Lost)
+	if v.Median.CPU > 0 {
+		parts = append(parts, timeText(v.Median.CPU))
 	}
-	return text
+	if v.Median.Rate > 0 {
+		parts = append(parts, countText(v.Median.Rate)+"/s")
+	}
+	if v.Median.P99 > 0 {
+		parts = append(parts, "p99 "+timeText(v.Median.P99))
+	}
+	if v.Median.Bytes > 0 {
+		parts = append(parts, bytesText(v.Median.Bytes))
+	}
+	if v.Median.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("lossy: %.1f%%", 100*v.Median.Lost))
+	}
+	return strings.Join(parts, " · ")
 }
 
-func medianText(ratios []float64) string {
+func ratioCell(ratios []float64) string {
 	if len(ratios) == 0 {
 		return "–"
 	}
@@ -149,10 +99,19 @@ func medianText(ratios []float64) string {
 }
 
 func ratioText(ratio float64) string {
-	if ratio >= 10 {
-		return fmt.Sprintf("%.1f×", ratio)
+	if ratio < 0.1 {
+		return fmt.Sprintf("%.3f", ratio)
 	}
-	return fmt.Sprintf("%.2f×", ratio)
+	return fmt.Sprintf("%.2f", ratio)
+}
+
+// timeText returns three digits.
+func timeText(d time.Duration) string {
+	unit := time.Duration(1)
+	for d >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }
 
 func countText(n float64) string {
@@ -161,18 +120,41 @@ func countText(n float64) string {
 		return fmt.Sprintf("%.2fM", n/1e6)
 	case n >= 1e4:
 		return fmt.Sprintf("%.1fk", n/1e3)
-	case n >= 10 || n == float64(int(n)) || n < 0.05:
-		return fmt.Sprintf("%.0f", n)
 	}
-	return fmt.Sprintf("%.1f", n)
+	return fmt.Sprintf("%.0f", n)
 }
 
 func bytesText(n float64) string {
 	switch {
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MB", n/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f KB", n/(1<<10))
+	case n >= 1e6:
+		return fmt.Sprintf("%.2f MB", n/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f KB", n/1e3)
 	}
 	return fmt.Sprintf("%.0f B", n)
+}
+
+// The results are between these lines of README.md.
+const (
+	resultsBegin = "<!-- results -->\n"
+	resultsEnd   = "<!-- end of results -->\n"
+)
+
+func writeReadme(path string, r *Result) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := bytes.Cut(text, []byte(resultsBegin))
+	_, after, ended := bytes.Cut(rest, []byte(resultsEnd))
+	if !ok || !ended {
+		return fmt.Errorf("%s has no lines %q and %q", path, resultsBegin, resultsEnd)
+	}
+	var b bytes.Buffer
+	b.Write(before)
+	b.WriteString(resultsBegin + "\n")
+	markdown(&b, r)
+	b.WriteString("\n" + resultsEnd)
+	b.Write(after)
+	return os.WriteFile(path, b.Bytes(), 0o600)
 }

@@ -12,38 +12,39 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fixed is a result that has something of everything.
+// fixed returns a result that has something of everything.
 func fixed() *Result {
-	entry := func(name string, samples ...Sample) EntryResult {
-		return EntryResult{Name: name, Samples: samples, Median: medians(samples)}
+	variant := func(name string, samples ...Sample) VariantResult {
+		return VariantResult{Name: name, Samples: samples, Median: medians(samples)}
 	}
+	const µs = time.Microsecond
 	return &Result{
 		Machine: Machine{
 			Date: "2026-01-02", Commit: "abc1234", Processor: "Abacus", Cores: 2, System: "linux/amd64", Go: "go1.26",
-			Modules: map[string]string{official: "v1", other: "v2"}, Rounds: 3, Time: 100 * time.Millisecond,
+			Modules: map[string]string{official: "v1", other: "v2"}, Schedule: schedule{3, 100 * time.Millisecond},
 		},
-		Contests: []ContestResult{
-			{Name: "call, pipe", Table: callsTable, Entries: []EntryResult{
-				entry(ours, Sample{Rate: 12_345, Allocs: 12, Bytes: 800}),
-				entry(official, Sample{Rate: 1_000, Allocs: 300, Bytes: 2048}),
-				entry(other, Sample{Rate: 2_000_000, Allocs: 1.25, Bytes: 3 << 20, Lost: 0.125}),
-				entry(bare, Sample{Rate: 24_690}),
+		Benchmarks: []BenchmarkResult{
+			{Name: "clients", Table: loadTable, Variants: []VariantResult{
+				variant(ours, Sample{CPU: 34567, Rate: 12_345, P99: 7654 * µs}),
+				variant(official, Sample{CPU: 345 * µs, Rate: 1_000, P99: time.Second}),
+				variant(other, Sample{CPU: 345670, Rate: 2_000_000, Lost: 0.125}),
+				variant(bare, Sample{CPU: 12 * µs, Rate: 24_690}),
 			}},
-			{Name: "idle", Table: idleTable, Entries: []EntryResult{
-				entry(ours, Sample{Bytes: 1500}), {Name: official, Failure: "it fell over"}, entry(other, Sample{Bytes: 3000}), entry(bare),
+			{Name: "more clients", Table: loadTable, Variants: []VariantResult{
+				variant(ours, Sample{CPU: 50}, Sample{CPU: 10}, Sample{CPU: 20}), variant(official, Sample{CPU: 1000}, Sample{CPU: 10}, Sample{CPU: 500}),
+				variant(other), variant(bare),
 			}},
-			{Name: "call, stdio", Table: callsTable, Entries: []EntryResult{
-				entry(ours, Sample{Rate: 50}, Sample{Rate: 10}, Sample{Rate: 20}), entry(official, Sample{Rate: 1}, Sample{Rate: 10}, Sample{Rate: 2}),
-				entry(other), entry(bare),
+			{Name: "idle", Table: idleTable, Variants: []VariantResult{
+				variant(ours, Sample{Bytes: 1500}), {Name: official, Failure: "it crashed"}, variant(other, Sample{Bytes: 3000}), variant(bare),
 			}},
-			{Name: "more tools", Table: growthTable, Entries: []EntryResult{
-				entry("small", Sample{Rate: 10}), entry("large", Sample{Rate: 9.5}),
+			{Name: "memory", Table: pathsTable, Variants: []VariantResult{
+				variant(direct, Sample{CPU: 10 * µs}), variant("proxied", Sample{CPU: 21 * µs}),
 			}},
 		},
 		Verdicts: []Verdict{
-			{Goal: faster("call, stdio", 5), Got: 10, Met: true},
-			{Goal: near("call, pipe", 0.75), Got: 0.5},
-			{Goal: Goal{Contest: "idle", Entry: ours, Measure: Memory, AtMost: 1024}, Got: 1500, Broken: true},
+			{Goal: toRivals("clients", 0.5), Got: 0.1, Met: true},
+			{Goal: toDirect("memory", "proxied", 2), Got: 2.1},
+			{Goal: Goal{Benchmark: "idle", Variant: ours, Measure: Size, AtMost: 1600}, Got: 1500, Met: true},
 		},
 	}
 }
@@ -52,30 +53,30 @@ const fixedText = `2026-01-02 at commit abc1234: Abacus, 2 cores, linux/amd64, g
 
 ### Goals
 
-| contest | measure | goal | result | |
+| benchmark | measure | at most | result | |
 |---|---|--:|--:|---|
-| call, stdio | rate to the best rival | at least 5.00× | 10.0× | met |
-| call, pipe | rate of dovetail to wire | at least 0.75× | 0.50× | missed |
-| idle | memory | at most 1.0 KB | 1.5 KB | **broken** |
+| clients | CPU time to the best rival | 0.50 | 0.10 | met |
+| memory | CPU time of proxied to direct | 2.00 | 2.10 | **missed** |
+| idle | bytes | 1.6 KB | 1.5 KB | met |
 
-### Typed calls
+### A server under load of 50 clients
 
-|  | dovetail | go-sdk | mcp-go | wire | to the best rival | to wire |
-|---|--:|--:|--:|--:|--:|--:|
-| call, pipe | 12.3k/s · 12 · 800 B | 1000/s · 300 · 2.0 KB | 2.00M/s · 1.2 · 3.0 MB · lossy: 12.5% | 24.7k/s · 0 · 0 B | 0.01× | 0.50× |
-| call, stdio | 20/s · 0 · 0 B | 2/s · 0 · 0 B | – | – | 10.0× | – |
+|  | dovetail | go-sdk | mcp-go | wire | to the best rival |
+|---|--:|--:|--:|--:|--:|
+| clients | 34.6µs · 12.3k/s · p99 7.65ms | 345µs · 1000/s · p99 1s | 346µs · 2.00M/s · lossy: 12.5% | 12µs · 24.7k/s | 0.10 |
+| more clients | 20ns | 500ns | – | – | 0.050 |
 
-### Memory of the server for each idle session
+### Memory of the server
 
-|  | dovetail | go-sdk | mcp-go | wire | to the best rival | to wire |
-|---|--:|--:|--:|--:|--:|--:|
-| idle | 1.5 KB | failed | 2.9 KB | – | 0.50× | – |
+|  | dovetail | go-sdk | mcp-go | wire | to the best rival |
+|---|--:|--:|--:|--:|--:|
+| idle | 1.5 KB | failed | 3.0 KB | – | 0.50 |
 
-### Growth
+### Calls through a proxy or a bridge
 
-|  | small | large | large to small |
-|---|--:|--:|--:|
-| more tools | 10/s · 0 · 0 B | 9.5/s · 0 · 0 B | 0.95× |
+|  | direct | proxied |
+|---|--:|--:|
+| memory | 10µs | 21µs · 2.10× |
 `
 
 func TestMarkdown(t *testing.T) {
@@ -92,7 +93,7 @@ func TestWriteReadme(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(around, "%s", "old\n", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // once more makes no difference
+	for range 2 { // the second time changes nothing
 		if err := writeReadme(path, fixed()); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestWriteReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := writeReadme(path, fixed()); err == nil {
-		t.Error("there are no marks")
+		t.Error("a file without marks is written")
 	}
 }
 
@@ -121,7 +122,7 @@ func TestReadmeMarks(t *testing.T) {
 	}
 	for _, mark := range []string{resultsBegin, resultsEnd} {
 		if bytes.Count(text, []byte(mark)) != 1 {
-			t.Errorf("there is not one %q", mark)
+			t.Errorf("README.md does not have %q once", mark)
 		}
 	}
 }
@@ -140,13 +141,12 @@ func TestReadmeIsCurrent(t *testing.T) {
 	if !regexp.MustCompile(`^\s*\d{4}-\d\d-\d\d at commit [0-9a-f]{7,}: `).MatchString(results) {
 		t.Errorf("the results do not begin with their date and commit: %.80q", results)
 	}
-	known := map[string]bool{"": true, "contest": true, "---": true} // headings and lines below them
-	for _, c := range contests() {
-		known[c.Name] = true
+	known := map[string]bool{"": true, "benchmark": true, "---": true} // headings and lines below them
+	for _, b := range benchmarks() {
+		known[b.Name] = true
 	}
 	for _, g := range goals() {
-		v := Verdict{Goal: g}
-		known[strings.Join([]string{v.Contest, v.what(), v.want()}, " | ")] = true
+		known[strings.Join([]string{g.Benchmark, g.what(), g.text(g.AtMost)}, " | ")] = true
 	}
 	section := ""
 	for line := range strings.Lines(results) {
@@ -158,7 +158,7 @@ func TestReadmeIsCurrent(t *testing.T) {
 			continue
 		}
 		row := strings.TrimSpace(cells[1])
-		if section == "Goals" && row != "contest" && row != "---" {
+		if section == "Goals" && row != "benchmark" && row != "---" {
 			row = strings.TrimSpace(cells[1] + "|" + cells[2] + "|" + cells[3])
 		}
 		if !known[row] {

@@ -1,59 +1,70 @@
 package main
 
-// A Result is what the contests came out as.
+import (
+	"slices"
+	"time"
+)
+
+// A Sample is the result of one round of one variant.
+type Sample struct {
+	CPU   time.Duration // of client and server for a unit; for Load, of the server
+	Rate  float64       // units in a second
+	P99   time.Duration // 99 of 100 calls take no longer
+	Bytes float64       // of the server for a session or stream, or of a program
+	Lost  float64       // the share of notifications that did not arrive
+}
+
+// A Result has the results of all benchmarks.
 type Result struct {
-	Machine  Machine         `json:"machine"`
-	Contests []ContestResult `json:"contests"`
-	Verdicts []Verdict       `json:"goals"`
+	Machine    Machine
+	Benchmarks []BenchmarkResult
+	Verdicts   []Verdict
 }
 
-// A ContestResult is the result of one contest.
-type ContestResult struct {
-	Name    string        `json:"name"`
-	Table   string        `json:"table"`
-	Entries []EntryResult `json:"entries"`
+// A BenchmarkResult is the result of one benchmark.
+type BenchmarkResult struct {
+	Name     string
+	Table    string
+	Variants []VariantResult
 }
 
-// An EntryResult has a sample for each round. There are none where the peer has no such
-// thing, and where it failed.
-type EntryResult struct {
-	Name    string   `json:"name"`
-	Median  Sample   `json:"median"`
-	Samples []Sample `json:"rounds"`
-	Failure string   `json:"failure,omitzero"`
+// A VariantResult has a sample of each round. It has none if the peer does not support the work or failed.
+type VariantResult struct {
+	Name    string
+	Median  Sample
+	Samples []Sample
+	Failure string
 }
 
-// entry is nil for one that there is not.
-func (c *ContestResult) entry(name string) *EntryResult {
-	for i := range c.Entries {
-		if c.Entries[i].Name == name {
-			return &c.Entries[i]
+// variant returns nil for an unknown name.
+func (r *BenchmarkResult) variant(name string) *VariantResult {
+	for i := range r.Variants {
+		if r.Variants[i].Name == name {
+			return &r.Variants[i]
 		}
 	}
 	return nil
 }
 
-// ratios compare the measure of an entry with the best of others, round by round. There
-// are none if none of them has samples.
-func (c *ContestResult) ratios(name string, against []string, m Measure) []float64 {
-	own := c.entry(name)
+// ratios compares a measure of a variant with the least of others in each round. It returns none if
+// none of the others has samples.
+func (r *BenchmarkResult) ratios(name string, against []string, m Measure) (ratios []float64) {
+	own := r.variant(name)
 	if own == nil {
 		return nil
 	}
-	var ratios []float64
 	for round, s := range own.Samples {
-		best, found := 0., false
+		var best float64
 		for _, rival := range against {
-			e := c.entry(rival)
-			if e == nil || round >= len(e.Samples) {
+			v := r.variant(rival)
+			if v == nil || round >= len(v.Samples) {
 				continue
 			}
-			value := m.of(e.Samples[round])
-			if !found || m.better(value, best) {
-				best, found = value, true
+			if value := m.of(v.Samples[round]); best == 0 || value < best {
+				best = value
 			}
 		}
-		if found && best > 0 {
+		if best > 0 {
 			ratios = append(ratios, m.of(s)/best)
 		}
 	}
@@ -61,21 +72,40 @@ func (c *ContestResult) ratios(name string, against []string, m Measure) []float
 }
 
 func (m Measure) of(s Sample) float64 {
-	switch m {
-	case Time:
-		return 1 / s.Rate
-	case Allocs:
-		return s.Allocs
-	case Memory:
+	if m == Size {
 		return s.Bytes
 	}
-	return s.Rate
+	return float64(s.CPU)
 }
 
-// better says whether more or less of it is.
-func (m Measure) better(a, b float64) bool {
-	if m == Rate {
-		return a > b
+// medians returns the median of each member.
+func medians(samples []Sample) Sample {
+	return Sample{
+		CPU:   medianOf(samples, func(s Sample) time.Duration { return s.CPU }),
+		Rate:  medianOf(samples, func(s Sample) float64 { return s.Rate }),
+		P99:   medianOf(samples, func(s Sample) time.Duration { return s.P99 }),
+		Bytes: medianOf(samples, func(s Sample) float64 { return s.Bytes }),
+		Lost:  medianOf(samples, func(s Sample) float64 { return s.Lost }),
 	}
-	return a < b
+}
+
+func medianOf[T time.Duration | float64](samples []Sample, member func(Sample) T) T {
+	values := make([]T, len(samples))
+	for i, s := range samples {
+		values[i] = member(s)
+	}
+	return median(values)
+}
+
+// median returns 0 if there are no values.
+func median[T time.Duration | float64](values []T) T {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// patience is how long a tally waits for the next notification after the result.
-const patience = 500 * time.Millisecond
+// notificationTimeout is how long a tally waits for the next notification after the result.
+const notificationTimeout = 500 * time.Millisecond
 
-// A lossError says that notifications did not arrive, although they were waited for.
+// A lossError reports that notifications did not arrive in time.
 type lossError struct {
 	got, want int
 	waited    time.Duration
@@ -20,7 +20,7 @@ func (e *lossError) Error() string {
 	return fmt.Sprintf("%d of %d notifications arrived", e.got, e.want)
 }
 
-// A tally checks that progress counts from one to its end, in order. One call has one.
+// A tally checks that progress notifications of one call count from one to the end, in order.
 type tally struct {
 	mu       sync.Mutex
 	got      int
@@ -32,7 +32,7 @@ type tally struct {
 
 func newTally(w Work) *tally { return &tally{end: w.Units, more: make(chan struct{}, 1)} }
 
-// add takes what one notification says.
+// add adds one notification.
 func (t *tally) add(progress float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *tally) add(progress float64) {
 	}
 }
 
-// now says whether everything has arrived, in order.
+// now returns an error unless all notifications have arrived, in order.
 func (t *tally) now() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,8 +56,7 @@ func (t *tally) now() error {
 	return t.disorder
 }
 
-// wait is for libraries whose notifications may come after the result: it says whether
-// everything has arrived, once it has or nothing more comes.
+// wait is for libraries whose notifications may arrive after the result.
 func (t *tally) wait(ctx context.Context) error {
 	for {
 		err := t.now()
@@ -67,8 +66,8 @@ func (t *tally) wait(ctx context.Context) error {
 		}
 		select {
 		case <-t.more:
-		case <-time.After(patience):
-			lost.waited = patience
+		case <-time.After(notificationTimeout):
+			lost.waited = notificationTimeout
 			return lost
 		case <-ctx.Done():
 			return ctx.Err()

@@ -1,6 +1,6 @@
 package main
 
-// A Kind says what is done.
+// A Kind is what a peer does.
 type Kind string
 
 const (
@@ -8,89 +8,76 @@ const (
 	Call Kind = "call"
 	// List lists all tools, through all pages.
 	List Kind = "list"
-	// Progress calls the tool count, which tells Units times how far it is.
+	// Progress calls the tool count, which reports progress Units times.
 	Progress Kind = "progress"
-	// Session opens a session, calls echo Units times and closes the session.
-	Session Kind = "session"
-	// Cold builds a server with Tools tools, in a process of its own.
-	Cold Kind = "cold start"
-	// Idle is the memory that a server needs for a session, or for a stream on which
-	// a client listens, while nothing happens.
+	// Start starts a server over stdio, calls echo once and ends the server.
+	Start Kind = "start"
+	// Register builds a server with Tools tools, in a new process.
+	Register Kind = "register"
+	// Load calls echo over HTTP. The server is a process; only the server is measured.
+	Load Kind = "load"
+	// Idle opens Sessions sessions, or streams, and measures the memory of the server.
 	Idle Kind = "idle"
+	// Build builds a small server and measures the program.
+	Build Kind = "build"
 )
 
-// A Transport says over what.
+// A Transport connects a client and a server.
 type Transport string
 
 const (
-	// Bytes is none: a server gets the bytes of a request and returns the bytes of its answer.
-	Bytes Transport = "bytes"
-	// Pipe stays in memory.
+	// Pipe stays in memory. Only dovetail has it.
 	Pipe Transport = "pipe"
-	// Stdio goes to a process of its own, by its standard streams.
+	// Stdio is a child process and its standard streams.
 	Stdio Transport = "stdio"
-	// Streamable is Streamable HTTP.
+	// Streamable is streamable HTTP.
 	Streamable Transport = "streamable"
-	// SSE is HTTP with server-sent events, the transport of MCP 2024-11-05.
-	SSE Transport = "sse"
-	// WebSocket is no transport of MCP's, but a common one.
-	WebSocket Transport = "ws"
 )
 
-// An Era is the version of MCP that both sides have to speak.
+// An Era is the version of MCP that client and server use.
 type Era string
 
 const (
 	// Legacy is the last version with sessions.
 	Legacy Era = "2025-11-25"
-	// Modern is the first one without.
+	// Modern is the first version without sessions.
 	Modern Era = "2026-07-28"
 )
 
-// A Way is what stands between a client and the tool. Only one peer has others than
-// the direct one.
-type Way string
+// A Path is what is between a client and the server. Only dovetail has others than Direct.
+type Path string
 
 const (
-	Direct   Way = ""
-	Proxied  Way = "proxied"  // a proxy, which calls over the same transport
-	Bridged  Way = "bridged"  // a bridge to one server, which calls over the same transport
-	Policed  Way = "policed"  // a policy of 100 rules
-	Approved Way = "approved" // an approval gate that asks nobody
+	Direct  Path = ""
+	Proxied Path = "proxied" // a server that mounts proxies, which use the same transport
+	Bridged Path = "bridged" // a server that mounts a bridge, which uses the same transport
 )
 
-// Work is one thing that every peer does the same way.
+// Work is one thing that every peer does in the same way.
 type Work struct {
 	Kind      Kind
 	Transport Transport
 	Era       Era
-	Way       Way
+	Path      Path
 
-	// Raw has the tool and its calls untyped: arguments and structured content are
-	// JSON, as it comes.
-	Raw bool
-	// Size is how many bytes the arguments of a call have, as JSON.
+	// Size is the number of bytes of the arguments of a call, as JSON.
 	Size int
-	// Tools is how many tools there are besides echo or count, named by coldName. For List
-	// they are the only ones.
+	// Tools is the number of tools for List and Register, named by toolName.
 	Tools int
-	// InFlight is how many callers there are at once; at least 1.
-	InFlight int
-	// Sessions is how many idle sessions there are besides.
+	// Callers is the number of concurrent callers; at least 1.
+	Callers int
+	// Upstreams is the number of servers behind a proxy or bridge; at least 1.
+	Upstreams int
+	// Sessions is the number of idle sessions. With Streams, a client listens in each.
 	Sessions int
-	// Streams has a client listen in each of them.
-	Streams bool
-	// Replicas is how many processes serve, behind a balancer. 0: this process, without one.
-	Replicas int
-	// Store is the URL of the store of replicas, if there is one.
-	Store string
-	// Units is how many units of work one operation is; at least 1.
+	Streams  bool
+	// Units is the number of units of work of one operation; at least 1.
 	Units int
+	// Program is the server over stdio. Default: this program.
+	Program string
 }
 
-func (w Way) String() string {
-	if w == Direct {
-		return "direct"
-	}
-	return string(w)
+// over returns work over a transport.
+func over(transport Transport, era Era, kind Kind) Work {
+	return Work{Kind: kind, Transport: transport, Era: era, Size: 100, Callers: 1, Upstreams: 1, Units: 1}
 }

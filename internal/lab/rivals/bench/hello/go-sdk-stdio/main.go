@@ -1,0 +1,24 @@
+// Hello is a server over stdio with one tool.
+package main
+
+import (
+	"context"
+	"log"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+type echo struct {
+	Message string `json:"message"`
+	N       int    `json:"n"`
+}
+
+func main() {
+	s := mcp.NewServer(&mcp.Implementation{Name: "hello", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in echo) (*mcp.CallToolResult, echo, error) {
+		return nil, in, nil
+	})
+	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		log.Fatal(err)
+	}
+}
