@@ -18,7 +18,7 @@ type program struct {
 	cpu    time.Duration // of the build
 }
 
-// buildProgram builds a package below the folder of this program, with one more file. It needs Go, and a
+// buildProgram builds a package below the folder of this program, with one more file, and strips the program. It needs Go, and a
 // working directory in this module or its workspace.
 func buildProgram(ctx context.Context, pkg, name string, file []byte, flags ...string) (_ *program, err error) {
 	source, err := sourceFolder(ctx)
@@ -43,7 +43,7 @@ func buildProgram(ctx context.Context, pkg, name string, file []byte, flags ...s
 	if err := errors.Join(os.WriteFile(added, file, 0o600), os.WriteFile(overlayFile, overlay, 0o600)); err != nil {
 		return nil, err
 	}
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-overlay", overlayFile, "-o", built.path()}, flags...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-overlay", overlayFile, "-o", built.path()}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./"+pkg)...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -67,7 +67,7 @@ func (p *program) path() string { return filepath.Join(p.folder, "program.exe") 
 
 func (p *program) remove() error { return os.RemoveAll(p.folder) }
 
-// buildHello builds the server of a peer with one tool, stripped. The folder hello has one for each peer and
+// buildHello builds the server of a peer with one tool. The folder hello has one for each peer and
 // transport. The main package is compiled and linked each time; other packages are not.
 func buildHello(ctx context.Context, peer string, transport Transport) (*program, error) {
 	if peer == bare {
@@ -78,7 +78,7 @@ func buildHello(ctx context.Context, peer string, transport Transport) (*program
 		place = "stdio"
 	}
 	changed := fmt.Appendf(nil, "package main\n\n// Changed at %d.\n", time.Now().UnixNano())
-	return buildProgram(ctx, "hello/"+peer+"-"+place, "changed.go", changed, "-ldflags=-s -w")
+	return buildProgram(ctx, "hello/"+peer+"-"+place, "changed.go", changed)
 }
 
 // A building measures a build after a change of the main package, and the size of the program.
