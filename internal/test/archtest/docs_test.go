@@ -138,3 +138,36 @@ func TestRequirementsHaveReasons(t *testing.T) {
 		t.Errorf("go.mod requires %v, and CONTRIBUTING.md has %v", slices.Sorted(maps.Keys(required)), slices.Sorted(maps.Keys(reasons)))
 	}
 }
+
+// README.md quotes three goals as the page of the benchmarks has them, and they are met.
+func TestReadmeQuotesGoals(t *testing.T) {
+	section := func(page, heading string) string {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(text), "\n"+heading+"\n")
+		if !found {
+			t.Fatalf("%s has no %q", page, heading)
+		}
+		section, _, _ := strings.Cut(rest, "\n#")
+		return section
+	}
+	goals := strings.Split(section("internal/lab/rivals/bench/README.md", "### Goals"), "\n")
+	var quoted int
+	for line := range strings.Lines(section("README.md", "## Speed")) {
+		row := strings.TrimSpace(line)
+		if !strings.HasPrefix(row, "| ") {
+			continue
+		}
+		if !slices.Contains(goals, row) {
+			t.Errorf("the goals do not have the row %s", row)
+		}
+		if strings.HasSuffix(row, "| met |") {
+			quoted++
+		}
+	}
+	if quoted != 3 {
+		t.Errorf("README.md quotes %d goals that are met, want 3", quoted)
+	}
+}

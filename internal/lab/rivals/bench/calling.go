@@ -42,27 +42,22 @@ func (c *calling) measure(ctx context.Context, atLeast time.Duration) (Sample, e
 		})
 	}
 	callers.Wait()
-	elapsed := time.Since(watch.start)
 	after, err := totalCPU()
 	if err := errors.Join(err, context.Cause(ctx)); err != nil {
 		return Sample{}, err
 	}
 	var all total
 	for _, t := range totals {
-		all.done, all.lost, all.waited = all.done+t.done, all.lost+t.lost, all.waited+t.waited
+		all.done, all.lost = all.done+t.done, all.lost+t.lost
 	}
 	return Sample{
 		CPU:  (after - before) / time.Duration(all.done),
-		Rate: float64(all.done) / (elapsed - all.waited/time.Duration(len(totals))).Seconds(),
 		Lost: float64(all.lost) / float64(all.done+all.lost),
 	}, nil
 }
 
 // A total counts the units of one caller.
-type total struct {
-	done, lost int
-	waited     time.Duration // for lost units
-}
+type total struct{ done, lost int }
 
 func (t *total) add(err error, units int) error {
 	lost, ok := errors.AsType[*lossError](err)
@@ -70,6 +65,6 @@ func (t *total) add(err error, units int) error {
 		t.done += units
 		return err
 	}
-	t.done, t.lost, t.waited = t.done+lost.got, t.lost+lost.want-lost.got, t.waited+lost.waited
+	t.done, t.lost = t.done+lost.got, t.lost+lost.want-lost.got
 	return nil
 }

@@ -90,8 +90,8 @@ func TestTally(t *testing.T) {
 				switch {
 				case test.lost == 0 && err != nil, test.lost < 0 && (err == nil || lossy), test.lost > 0 && !lossy:
 					t.Error(err)
-				case lossy && (loss.want-loss.got != test.lost || loss.waited != notificationTimeout):
-					t.Errorf("%v after %v", err, loss.waited)
+				case lossy && (loss.want-loss.got != test.lost):
+					t.Error(err)
 				}
 			})
 		})
@@ -134,7 +134,7 @@ func TestRunFails(t *testing.T) {
 	if v := result.variant(official); !strings.Contains(v.Failure, "impostor") || len(v.Samples) != 0 {
 		t.Errorf("%+v", v)
 	}
-	if v := result.variant(ours); v.Failure != "" || len(v.Samples) != 2 || v.Median.CPU == 0 || v.Median.Rate == 0 {
+	if v := result.variant(ours); v.Failure != "" || len(v.Samples) != 2 || v.Median.CPU == 0 {
 		t.Errorf("%+v", v)
 	}
 	if _, err := s.run(t.Context(), b, []Peer{impostor{dovetail{}}, goSDK{}, mcpGo{}, wire{}}); err == nil || !strings.Contains(err.Error(), "impostor") {

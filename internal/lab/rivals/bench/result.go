@@ -8,8 +8,8 @@ import (
 // A Sample is the result of one round of one variant.
 type Sample struct {
 	CPU   time.Duration // of client and server for a unit; for Load, of the server
-	Rate  float64       // units in a second
-	P99   time.Duration // 99 of 100 calls take no longer
+	Rate  float64       // calls in a second, for Load
+	P99   time.Duration // 99 of 100 calls take no longer, for Load
 	Bytes float64       // of the server for a session or stream, or of a program
 	Lost  float64       // the share of notifications that did not arrive
 }

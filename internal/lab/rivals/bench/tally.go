@@ -13,7 +13,6 @@ const notificationTimeout = 500 * time.Millisecond
 // A lossError reports that notifications did not arrive in time.
 type lossError struct {
 	got, want int
-	waited    time.Duration
 }
 
 func (e *lossError) Error() string {
@@ -67,7 +66,6 @@ func (t *tally) wait(ctx context.Context) error {
 		select {
 		case <-t.more:
 		case <-time.After(notificationTimeout):
-			lost.waited = notificationTimeout
 			return lost
 		case <-ctx.Done():
 			return ctx.Err()
