@@ -49,10 +49,9 @@ func (m *Machine) String() string {
 		m.Date, m.Commit, m.Processor, m.Cores, m.System, m.Go, m.Modules[official], m.Modules[other], m.Schedule.rounds, m.Schedule.time)
 }
 
-// commit returns the last commit that changed something other than programs like this one, with the suffix -dirty if
-// files of the library differ from it.
+// commit returns the last commit that changed the code of the library, with the suffix -dirty if its files differ.
 func commit() string {
-	library := []string{"--", ":/", ":(top,exclude)internal/lab"}
+	library := []string{"--", ":(top)*.go", ":(top,exclude)*_test.go", ":(top,exclude)internal/lab"}
 	out, err := exec.Command("git", append([]string{"log", "-1", "--format=%h"}, library...)...).Output()
 	if err != nil {
 		return "unknown"
