@@ -269,6 +269,51 @@ func TestManyResourcesAreWatched(t *testing.T) {
 	})
 }
 
+// A server may accept a subscription, and notify, with another spelling of the URI.
+func TestSubscriptionInAnotherSpelling(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, behind client.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			var peer atomic.Pointer[jsonrpc.Peer]
+			up := &fakeServer{era: behind, capabilities: `{"resources":{"subscribe":true}}`}
+			up.answer = func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+				switch req.Method {
+				case mcp.MethodResourcesList:
+					return `{"resources":[{"uri":"app://shop/a","name":"a"}]}`, nil
+				case mcp.MethodSubscriptionsListen:
+					meta := `"_meta":{"` + mcp.MetaSubscriptionID + `":` + req.ID.String() + `}`
+					_ = from.Notify(ctx, mcp.NotificationAcknowledged, jsonrpc.Raw(`{"notifications":{"resourceSubscriptions":["APP://Shop/%61"]},`+meta+`}`))
+					peer.Store(&from)
+					<-ctx.Done()
+					return "", ctx.Err()
+				case mcp.MethodResourcesSubscribe:
+					peer.Store(&from)
+					return "{}", nil
+				case mcp.MethodResourcesUnsubscribe:
+					return "{}", nil
+				}
+				return "", nil
+			}
+			p := bridge.Proxy(pipeTo(up), &bridge.ProxyOptions{Logger: quiet()})
+			g := newClient(t, mount(t, p), caller)
+			stop, err := subscribe(t, p, "app://shop/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			if _, err := g.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"app://shop/%61"}}); err != nil {
+				t.Fatal(err)
+			}
+			g.received()
+			if err := (*peer.Load()).Notify(t.Context(), mcp.NotificationResourceUpdated, jsonrpc.Raw(`{"uri":"APP://Shop/%61"}`)); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := g.received(), []mcp.Change{{Kind: mcp.KindResource, URI: "app://shop/a"}}; !slices.Equal(got, want) {
+				t.Errorf("received %v, want %v", got, want)
+			}
+		})
+	})
+}
+
 // A subscription that the server refuses does not affect other subscriptions.
 func TestRefusedSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

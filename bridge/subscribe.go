@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/backoff"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -164,8 +165,12 @@ func (l *listener) update(ctx context.Context, all map[string]*subscribedResourc
 		l.missed = true
 	}
 	if resources := l.session.Capabilities().Resources; err == nil && resources != nil && resources.Subscribe {
+		agreed := make(map[string]bool) // a server may accept another spelling of the URI, and then notifies with that one
+		for _, uri := range sub.Agreed().ResourceSubscriptions {
+			agreed[uritemplate.Equivalent(uri)] = true
+		}
 		for _, uri := range l.accepted(all) {
-			if !slices.Contains(sub.Agreed().ResourceSubscriptions, uri) {
+			if !agreed[uritemplate.Equivalent(uri)] {
 				all[uri].setAnswer(mcp.ResourceNotFound(uri))
 			}
 		}

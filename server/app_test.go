@@ -65,6 +65,7 @@ func TestContentsOfViews(t *testing.T) {
 	reads(s, server.Resource{URI: "ui://plain"}, "plain")
 	reads(s, server.Resource{URI: "ui://meta", Meta: mcp.Meta(`{"ui":{"prefersBorder":false},"b":2}`)}, "meta")
 	reads(s, server.Resource{URI: "ui://bytes", UI: ui}, []byte("b"))
+	reads(s, server.Resource{URI: "UI://upper", UI: ui}, "upper")
 	reads(s, server.Resource{URI: "ui://own", UI: ui}, &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{own}})
 	reads[mcp.ResourceContents](s, server.Resource{URI: "ui://shared", UI: ui}, shared)
 	reads(s, server.Resource{URI: "app:other", Meta: mcp.Meta(`{"ui":{"prefersBorder":false}}`)}, "no view")
@@ -72,6 +73,7 @@ func TestContentsOfViews(t *testing.T) {
 		"ui://plain":  `{"uri":"ui://plain","mimeType":"text/html;profile=mcp-app","text":"plain"}`,
 		"ui://meta":   `{"uri":"ui://meta","mimeType":"text/html;profile=mcp-app","text":"meta",` + noBorder + `}`,
 		"ui://bytes":  `{"uri":"ui://bytes","mimeType":"text/html;profile=mcp-app","blob":"Yg==",` + noBorder + `}`,
+		"UI://upper":  `{"uri":"UI://upper","mimeType":"text/html;profile=mcp-app","text":"upper",` + noBorder + `}`,
 		"ui://own":    `{"uri":"ui://own","mimeType":"text/html;profile=mcp-app","text":"own","_meta":{"ui":{"prefersBorder":true}}}`,
 		"ui://shared": `{"uri":"ui://shared","mimeType":"text/html;profile=mcp-app","blob":"Yg==","_meta":{"a":1,"ui":{"prefersBorder":false}}}`,
 		"app:other":   `{"uri":"app:other","text":"no view"}`,

@@ -3,6 +3,7 @@ package server
 import (
 	"sync"
 
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -10,25 +11,30 @@ import (
 type changes struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
-	byURI    map[string]map[*watcher]struct{} // of resources; "" has those of every change
+	byURI    map[string]map[*watcher]struct{} // of resources, by [uritemplate.Equivalent]; "" has those of every change
 }
 
 type watcher struct {
 	principal string
 	filter    mcp.SubscriptionFilter
-	all       bool // every change, whatever the filter and the principal
+	uris      []string // the keys in byURI: the filter's ResourceSubscriptions in the form of [uritemplate.Equivalent]
+	all       bool     // every change, whatever the filter and the principal
 	notify    func(mcp.Change)
 }
 
 // watch calls notify for each change that matches the filter, and that is for this principal or for
 // everyone. notify must not block.
 func (c *changes) watch(principal string, filter mcp.SubscriptionFilter, notify func(mcp.Change)) (stop func()) {
-	return c.add(&watcher{principal: principal, filter: filter, notify: notify})
+	uris := make([]string, len(filter.ResourceSubscriptions))
+	for i, uri := range filter.ResourceSubscriptions {
+		uris[i] = uritemplate.Equivalent(uri)
+	}
+	return c.add(&watcher{principal: principal, filter: filter, uris: uris, notify: notify})
 }
 
 // watchAll calls notify for every change. notify must not block.
 func (c *changes) watchAll(notify func(mcp.Change)) (stop func()) {
-	return c.add(&watcher{all: true, notify: notify})
+	return c.add(&watcher{all: true, uris: []string{""}, notify: notify})
 }
 
 func (c *changes) add(w *watcher) (stop func()) {
@@ -38,7 +44,7 @@ func (c *changes) add(w *watcher) (stop func()) {
 		c.watchers, c.byURI = make(map[*watcher]struct{}), make(map[string]map[*watcher]struct{})
 	}
 	c.watchers[w] = struct{}{}
-	for _, uri := range w.uris() {
+	for _, uri := range w.uris {
 		if c.byURI[uri] == nil {
 			c.byURI[uri] = make(map[*watcher]struct{})
 		}
@@ -48,7 +54,7 @@ func (c *changes) add(w *watcher) (stop func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.watchers, w)
-		for _, uri := range w.uris() {
+		for _, uri := range w.uris {
 			if delete(c.byURI[uri], w); len(c.byURI[uri]) == 0 {
 				delete(c.byURI, uri)
 			}
@@ -56,34 +62,35 @@ func (c *changes) add(w *watcher) (stop func()) {
 	}
 }
 
-// uris returns the keys of the watcher in byURI.
-func (w *watcher) uris() []string {
-	if w.all {
-		return []string{""}
-	}
-	return w.filter.ResourceSubscriptions
-}
-
-// notify calls the watchers of a change.
+// notify calls the watchers of a change. A change of a resource may have another spelling of the URI than the
+// subscription. The watcher is notified of the URI that it subscribed to.
 func (c *changes) notify(change mcp.Change) {
+	equivalent := uritemplate.Equivalent(change.URI)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if change.URI == "" {
-		notifyAll(c.watchers, change)
+		notifyAll(c.watchers, change, "")
 		return
 	}
-	notifyAll(c.byURI[""], change)
-	notifyAll(c.byURI[change.URI], change)
+	notifyAll(c.byURI[""], change, "")
+	notifyAll(c.byURI[equivalent], change, equivalent)
 }
 
-// notifyAll calls those watchers that match the change.
-func notifyAll(watchers map[*watcher]struct{}, change mcp.Change) {
+// notifyAll calls those watchers that match the change. equivalent is the canonical spelling of its URI.
+func notifyAll(watchers map[*watcher]struct{}, change mcp.Change, equivalent string) {
 	for w := range watchers {
 		switch {
 		case w.all:
 			w.notify(change)
-		case w.matches(change):
-			w.notify(mcp.Change{Kind: change.Kind, URI: change.URI})
+		case change.For != "" && change.For != w.principal:
+		case change.URI != "":
+			for i, uri := range w.uris {
+				if uri == equivalent {
+					w.notify(mcp.Change{Kind: change.Kind, URI: w.filter.ResourceSubscriptions[i]})
+				}
+			}
+		case w.matches(change.Kind):
+			w.notify(mcp.Change{Kind: change.Kind})
 		}
 	}
 }
@@ -94,7 +101,7 @@ func (c *changes) notifyMissed() {
 	defer c.mu.Unlock()
 	for w := range c.watchers {
 		for kind := mcp.KindTool; kind < kindCount; kind++ {
-			if change := listChange(kind); change.Kind == kind && (w.all || w.matches(change)) {
+			if change := listChange(kind); change.Kind == kind && (w.all || w.matches(change.Kind)) {
 				w.notify(change)
 			}
 		}
@@ -104,15 +111,10 @@ func (c *changes) notifyMissed() {
 	}
 }
 
-func (w *watcher) matches(change mcp.Change) bool {
-	if change.For != "" && change.For != w.principal {
-		return false
-	}
-	switch {
-	case change.URI != "":
-		return true // it was found by the URI
-	case change.Kind < kindCount && kinds[change.Kind].changed != nil:
-		return kinds[change.Kind].changed(&w.filter)
+// matches reports whether the filter has the list of a kind.
+func (w *watcher) matches(kind mcp.Kind) bool {
+	if kind < kindCount && kinds[kind].changed != nil {
+		return kinds[kind].changed(&w.filter)
 	}
 	return w.filter.ResourcesListChanged
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
@@ -105,7 +104,7 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 }
 
 // isView reports whether the resource is a view of MCP Apps.
-func (r *Resource) isView() bool { return strings.HasPrefix(r.URI, mcp.SchemeUI) }
+func (r *Resource) isView() bool { return uritemplate.HasScheme(r.URI, mcp.SchemeUI) }
 
 // setView sets the media type and Meta of a view. It rejects what a client would not show.
 func (r *Resource) setView() error {

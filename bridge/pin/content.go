@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
@@ -19,12 +18,6 @@ import (
 
 // skillScheme starts the URIs of files that a model follows.
 const skillScheme = "skill://"
-
-// hasScheme reports whether a URI, or an equivalent one, begins with a scheme.
-func hasScheme(uri, scheme string) bool {
-	uri = uritemplate.Equivalent(uri)
-	return len(uri) >= len(scheme) && strings.EqualFold(uri[:len(scheme)], scheme) // a malformed URI keeps its case
-}
 
 // verifying returns an entry that withholds content that was not accepted: of a resource that a browser runs, of the
 // files of skills, and another definition of a skill. Other entries are returned unchanged.
@@ -49,9 +42,9 @@ func (p *Provider) verifying(e *evaluation, entry *server.Entry, t *evaluated) *
 		case call.Method() != mcp.MethodResourcesRead:
 		case e.files[canonical] != "":
 			err = p.checkFile(uri, e.files[canonical], result)
-		case hasScheme(uri, mcp.SchemeUI):
+		case uritemplate.HasScheme(uri, mcp.SchemeUI):
 			err = p.checkContent(uri, result)
-		case hasScheme(uri, skillScheme) || entry.Kind == mcp.KindSkill:
+		case uritemplate.HasScheme(uri, skillScheme) || entry.Kind == mcp.KindSkill:
 			err = &QuarantinedError{Server: p.pins.alias, Entry: Entry{Content, uri}, Reason: reasonInvalid, Err: errors.New("it is a file of no accepted skill")}
 		}
 		if err != nil {
@@ -157,7 +150,7 @@ func (p *Provider) checkContent(uri string, result mcp.Result) error {
 func (p *Provider) ReadContents(ctx context.Context) error {
 	var errs []error
 	for entry := range p.provider.Catalog().All(mcp.KindResource) {
-		if !hasScheme(entry.Name, mcp.SchemeUI) {
+		if !uritemplate.HasScheme(entry.Name, mcp.SchemeUI) {
 			continue
 		}
 		params := append(jsonscan.AppendString([]byte(`{"uri":`), entry.Name), '}')

@@ -89,6 +89,10 @@ func testUpdates(t *testing.T, version mcp.Version) {
 	eratest.Want(t, p.Call(mcp.MethodResourcesUnsubscribe, `{"uri":"book:7"}`), "{}", "result")
 	s.ResourceUpdated("book:1")
 	p.ExpectSilence()
+	eratest.Want(t, p.Call(mcp.MethodResourcesSubscribe, `{"uri":"book:1"}`), "{}", "result")
+	eratest.Want(t, p.Call(mcp.MethodResourcesUnsubscribe, `{"uri":"BOOK:%31"}`), "{}", "result")
+	s.ResourceUpdated("book:1")
+	p.ExpectSilence()
 	for _, params := range []string{`{}`, `{"uri":""}`, `{"uri":7}`, `{"uri":"book:` + strings.Repeat("1", era.MaxWatchedURI) + `"}`} {
 		eratest.WantError(t, p.Call(mcp.MethodResourcesSubscribe, params), jsonrpc.InvalidParams)
 		eratest.WantError(t, p.Call(mcp.MethodResourcesUnsubscribe, params), jsonrpc.InvalidParams)

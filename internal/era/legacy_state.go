@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -50,7 +51,8 @@ func (st *sessionState) subscribe(uri string) {
 }
 
 func (st *sessionState) unsubscribe(uri string) {
-	st.Resources = slices.DeleteFunc(st.Resources, func(u string) bool { return u == uri })
+	uri = uritemplate.Equivalent(uri)
+	st.Resources = slices.DeleteFunc(st.Resources, func(u string) bool { return uritemplate.Equivalent(u) == uri })
 }
 
 // state returns the state of an open session. l.mu is held.

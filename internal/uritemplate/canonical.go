@@ -37,6 +37,12 @@ func Equivalent(uri string) string {
 	return text
 }
 
+// HasScheme reports whether a URI, or an equivalent one, begins with a scheme such as "ui://", in lower case.
+func HasScheme(uri, scheme string) bool {
+	uri = Equivalent(uri)
+	return len(uri) >= len(scheme) && strings.EqualFold(uri[:len(scheme)], scheme) // a malformed URI keeps its case
+}
+
 // encode returns canonical text as a URI, with percent signs.
 func encode(text string) string {
 	var dst []byte

@@ -103,7 +103,7 @@ internal/webhook/signature: internal/webhook net/http github.com/standard-webhoo
 bridge/internal/entrycheck: mcp internal/jsonscan
 
 # L4: the two eras of the protocol.
-internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/quota internal/token golang.org/x/sync
+internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/quota internal/token internal/uritemplate golang.org/x/sync
 internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing
 internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era internal/jsonscan
 
