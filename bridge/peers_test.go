@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // An oddHost is a server with one tool, one prompt and one resource, which answers calls in unusual forms.
@@ -99,6 +101,51 @@ func TestUnusualResults(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The states of tasks and the results in them reach no client with a null for what is absent, whoever asks for the state.
+// In ttlMs and in structured content, null is a value.
+func TestNullsOfTasks(t *testing.T) {
+	const (
+		created = `{"resultType":"task","taskId":"secret","status":"working",` + taskTimes + `,"ttlMs":null,"statusMessage":null}`
+		state   = `{"taskId":"secret","status":"completed",` + taskTimes + `,"ttlMs":null,"statusMessage":null,"pollIntervalMs":null,"inputRequests":null,"error":null,"_meta":null,"result":RESULT}`
+		text    = `{"type":"text","text":"done","annotations":null,"_meta":null}`
+	)
+	results := map[string]string{ // to the result of the call
+		`{"content":[` + text + `],"isError":null,"_meta":null}`:         `{"content":[{"type":"text","text":"done"}]}`,
+		`{"content":[` + text + `,null],"structuredContent":{"a":null}}`: `{"content":[{"type":"text","text":"done"}],"structuredContent":{"a":null}}`,
+		`{"content":[],"structuredContent":null,"isError":null}`:         `{"content":[],"structuredContent":null}`,
+		`{"content":[],"result":{"a":null},"isError":null}`:              `{"content":[],"result":{"a":null}}`,
+	}
+	for result, want := range results {
+		synctest.Test(t, func(t *testing.T) {
+			full := strings.Replace(state, "RESULT", result, 1)
+			up := taskServer(func(req *jsonrpc.Request) string {
+				switch req.Method {
+				case mcp.MethodToolsCall:
+					return created
+				case mcp.MethodTasksGet:
+					return full
+				}
+				return ""
+			})
+			b := bridgeOf(t, nil, bridge.Config{Alias: "w", Dialer: pipeTo(up)})
+			faces := map[string]transport.Dialer{"w__t": pipeTo(mount(t, b)), "t": pipeTo(up)}
+			for tool, dialer := range faces {
+				user := useTasks(t, dialer, client.Modern)
+				raw, err := user.call(mcp.MethodToolsCall, `{"name":"`+tool+`"}`)
+				var task mcp.Task
+				if err != nil || task.UnmarshalJSON(raw) != nil || strings.Contains(string(raw), `"statusMessage"`) || !strings.Contains(string(raw), `"ttlMs":null`) {
+					t.Fatalf("%s: the task is %s, %v", tool, raw, err)
+				}
+				raw, err = user.call(mcp.MethodTasksGet, `{"taskId":"`+task.TaskID+`"}`)
+				rest := strings.Replace(string(raw), want, "", 1)
+				if err != nil || !strings.Contains(string(raw), `"result":`+want) || strings.Count(rest, "null") != 1 || !strings.Contains(rest, `"ttlMs":null`) {
+					t.Errorf("%s: %s becomes %s, %v", tool, full, raw, err)
+				}
+			}
+		})
+	}
 }
 
 // Members that are null are absent for CallAs, too. Structured content may have the value null since 2026-07-28.

@@ -603,6 +603,23 @@ func TestTaskNotifications(t *testing.T) {
 	}
 }
 
+// TestNullsOfTaskNotifications checks that a result in a notification comes without members that are null, as a result
+// of tasks/get does.
+func TestNullsOfTaskNotifications(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := state("completed", `,"error":null,"result":{"content":[{"type":"text","text":"done","annotations":null}],"isError":null}`)
+		s := &taskScript{states: []string{state("working", "")}, listen: func(req *jsonrpc.Request) []string {
+			return accept(req, `["t1"]`, done)
+		}}
+		s.get = func(int) func(*jsonrpc.Request) string { return nil } // only a notification ends the task
+		session := connect(t, script(s.answer), client.Options{Era: client.Modern})
+		got, err := session.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(`{"name":"tool"}`), nil)
+		if err != nil || string(got) != `{"content":[{"type":"text","text":"done"}]}` {
+			t.Errorf("the result is %s, %v", got, err)
+		}
+	})
+}
+
 // TestTaskWithLongInterval: the result of a short call does not wait for the interval of the server, and the
 // client does not ask more often than the interval says.
 func TestTaskWithLongInterval(t *testing.T) {

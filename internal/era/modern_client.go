@@ -363,7 +363,7 @@ func (c *Client) handleTask(notification *jsonrpc.Request) {
 	switch {
 	case l == nil:
 	case l.task != nil:
-		l.task(notification.Params)
+		l.task(dropTaskNulls(c.version, notification.Params))
 	default:
 		if id := notification.Member("taskId"); jsonscan.KindOf(id) == jsonscan.String && len(id) <= maxTaskID {
 			c.config.Answerer.Changed(mcp.Change{TaskID: jsonscan.Unquote(id)})
