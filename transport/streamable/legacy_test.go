@@ -3,6 +3,7 @@ package streamable_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -196,6 +197,16 @@ func TestDeleteEndsStreamingCall(t *testing.T) {
 		got.message("working")
 		s.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
 		got.message(`"id":7,"error":{"code":-32603,"message":"the session ended during the call; the call may have been executed"}`)
+		got.ends()
+		if version != mcp.Version20250326 {
+			continue
+		}
+		s = serve(t, srv, nil).open(version)
+		got = s.post(`[` + call(7, "sum", `{"a":1,"b":1}`) + `,` + call(8, "busy", `{}`) + `,` + initialized + `,` + call(9, "busy", `{}`) + `]`)
+		got.message("working")
+		got.message("working")
+		s.send(t.Context(), http.MethodDelete, "").is(http.StatusNoContent)
+		got.message(`[{"jsonrpc":"2.0","id":7,`, `"id":8,"error":{"code":-32603,"message":"the session ended during the call; the call may have been executed"}`, `"id":9,"error"`)
 		got.ends()
 	}
 }
@@ -756,21 +767,38 @@ func TestSessionEndsDuringCall(t *testing.T) {
 		"DELETE": func(d *memoryEndpoint, session string) { d.send(d.Context(), http.MethodDelete, session, "") },
 		"Close":  func(d *memoryEndpoint, _ string) { d.endpoint.Close() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				release := make(chan struct{})
-				defer close(release)
-				srv, _ := newStubbornServer(release)
-				d := newMemoryEndpoint(t, srv, nil)
-				id := d.open(t.Context())
-				answered := d.async(t.Context(), http.MethodPost, id, call(7, "stubborn", `{}`))
-				synctest.Wait()
-				end(d, id)
-				if w := <-answered; w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"id":7,"error"`) {
-					t.Errorf("answered with %d %s, want an error of the call", w.Code, w.Body)
-				}
+		for _, test := range []struct {
+			name, body string
+			ids        []string // of the calls
+		}{
+			{"call", call(7, "stubborn", `{}`), []string{`7`}},
+			{"batch", `[` + call(7, "stubborn", `{}`) + `,` + strings.Replace(call(8, "stubborn", `{}`), "8", `"a"`, 1) + `]`, []string{`7`, `"a"`}},
+			{"batch of one", `[` + initialized + `,` + call(7, "stubborn", `{}`) + `]`, []string{`7`}},
+			{"batch with a complete call", `[` + call(7, "sum", `{"a":1,"b":1}`) + `,` + call(8, "stubborn", `{}`) + `]`, []string{`7`, `8`}},
+			{"batch with a malformed call", `[{"jsonrpc":"2.0","id":3},` + call(8, "stubborn", `{}`) + `]`, []string{`8`}},
+		} {
+			t.Run(name+"/"+test.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					release := make(chan struct{})
+					defer close(release)
+					srv, _ := newStubbornServer(release)
+					d := newMemoryEndpoint(t, srv, nil)
+					id := d.send(t.Context(), http.MethodPost, "", initialize(mcp.Version20250326)).Header().Get("Mcp-Session-Id")
+					answered := d.async(t.Context(), http.MethodPost, id, test.body)
+					synctest.Wait()
+					end(d, id)
+					w := <-answered
+					if w.Code != http.StatusOK || strings.HasPrefix(w.Body.String(), "[") != strings.HasPrefix(test.body, "[") || !json.Valid(w.Body.Bytes()) {
+						t.Errorf("answered with %d %s", w.Code, w.Body)
+					}
+					for _, id := range test.ids {
+						if !strings.Contains(w.Body.String(), `{"jsonrpc":"2.0","id":`+id+`,"error"`) {
+							t.Errorf("answered with %s, want an error of the call %s", w.Body, id)
+						}
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -60,6 +60,9 @@ func (t *Sessions) ReceiveBatch(w http.ResponseWriter, r *http.Request, accepts 
 	}
 	st := &stream{session: s, charge: charge}
 	for _, msg := range msgs {
+		if req, ok := msg.(*jsonrpc.Request); ok && !req.IsNotification() {
+			st.batch = append(st.batch, req.ID)
+		}
 		if _, err := t.replicas.forward(r.Context(), s, msg); err != nil {
 			t.refuse(w, err)
 			return

@@ -96,7 +96,7 @@ func (s *session) serve(w http.ResponseWriter, r *http.Request, accepts wire.Acc
 		return
 	}
 	if s.hasEnded() { // a missing session would mean that the client may repeat the call
-		wire.RefuseCall(w, http.StatusOK, &jsonrpc.Request{ID: st.call}, errSessionEnded)
+		wire.WriteJSON(w, http.StatusOK, st.sessionEnd(), s.sessions.config.Limits.WriteTimeout)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted) // the call was canceled

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type stream struct {
 	session      *session
 	charge       *bufpool.Charge // of the message that opened the stream
 	call         jsonrpc.ID      // zero for a batch, and for unsolicited messages
+	batch        []jsonrpc.ID    // the calls of a batch
 
 	mu       sync.Mutex
 	response *response // nil while the client is disconnected
@@ -96,6 +98,9 @@ func (st *stream) Reply(msg []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	defer st.session.sessions.endCall(st.session)
+	if msg != nil && len(st.batch) > 0 && st.session.hasEnded() {
+		msg = st.addUnanswered(msg)
+	}
 	switch c := st.response; {
 	case msg == nil && st.sendSessionEnd():
 	case msg == nil && st.name != "": // the call was canceled
@@ -115,12 +120,45 @@ func (st *stream) Reply(msg []byte) {
 // whether the error was sent.
 func (st *stream) sendSessionEnd() bool {
 	c, s := st.response, st.session
-	if c == nil || c.events == nil || st.done || st.call.IsZero() || !s.hasEnded() || s.sessions.ctx.Err() != nil {
+	if c == nil || c.events == nil || st.done || st.call.IsZero() && len(st.batch) == 0 || !s.hasEnded() || s.sessions.ctx.Err() != nil {
 		return false
 	}
 	st.done = true
-	message, err := jsonrpc.Append(nil, &jsonrpc.Response{ID: st.call, Error: errSessionEnded})
-	return err == nil && c.send(sse.Event{Data: message}) == nil
+	return c.send(sse.Event{Data: st.sessionEnd()}) == nil
+}
+
+// sessionEnd returns the errors of the calls whose session has ended.
+func (st *stream) sessionEnd() []byte {
+	if len(st.batch) > 0 {
+		return st.addUnanswered(nil)
+	}
+	return sessionEndOf(st.call)
+}
+
+func sessionEndOf(id jsonrpc.ID) []byte {
+	message, _ := jsonrpc.Append(nil, &jsonrpc.Response{ID: id, Error: errSessionEnded}) // an error response has no invalid form
+	return message
+}
+
+// addUnanswered adds an error to the array of responses to a batch for each call that has no response in it.
+func (st *stream) addUnanswered(array []byte) []byte {
+	items, _ := jsonrpc.SplitBatch(array) // the array is of this process
+	answered := make(map[string]bool)
+	var responses [][]byte
+	for _, item := range items {
+		responses = append(responses, item)
+		if msg, err := jsonrpc.Decode(item); err == nil {
+			if resp, ok := msg.(*jsonrpc.Response); ok {
+				answered[resp.ID.String()] = true
+			}
+		}
+	}
+	for _, id := range st.batch {
+		if !answered[id.String()] {
+			responses = append(responses, sessionEndOf(id))
+		}
+	}
+	return slices.Concat([]byte{'['}, bytes.Join(responses, []byte{','}), []byte{']'})
 }
 
 // TakeCharge returns the charge of the message that opened the stream.
