@@ -38,6 +38,15 @@ var lossFaces = map[string]func(t *testing.T, dialer transport.Dialer) func(ctx 
 		frontend := mount(t, bridge.Proxy(dialer, &bridge.ProxyOptions{Logger: quiet()}))
 		return callTool(connect(t, pipeTo(frontend), client.Options{}), func(*mcp.ProgressParams) {})
 	},
+	"client of a relay": func(t *testing.T, dialer transport.Dialer) func(context.Context, string) error {
+		relay := bridge.Relay(dialer, &bridge.RelayOptions{Logger: quiet()})
+		t.Cleanup(func() {
+			if err := relay.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return callTool(connect(t, pipeTo(relay), client.Options{Logger: quiet()}), nil)
+	},
 }
 
 const trustedBridge = "trusted bridge"

@@ -60,7 +60,11 @@ func Relay(dialer transport.Dialer, opts *RelayOptions) *Relayer {
 // which HTTP uses for versions without sessions, all clients use one connection, and a new
 // one replaces it when it ends. On other links the end of the connection is final, since the
 // server has lost the state of the session: calls fail with an [UpstreamError], which clients
-// receive as an internal error of JSON-RPC.
+// receive as an internal error of JSON-RPC. A server that runs, and does not know its session any
+// more ([transport.ErrSessionLost]), gets a new session: the relay repeats the client's handshake, level of
+// log messages and subscriptions to resources, and notifies the client that all lists and these resources may have
+// changed. A call that the server refused for that reason is sent in the new session. A call that may have been executed
+// fails, and is not sent again.
 //
 // A relay does not limit the time of a call: the client's cancellation is forwarded. If the
 // server's transport does not say which call a message belongs to, questions of the server go
@@ -118,8 +122,9 @@ type relayLink struct {
 	mu      sync.Mutex
 	closed  bool
 	calls   int
-	idle    chan struct{} // closed when calls is 0; nil unless drain waits for that
-	server  *relayServer  // the latest connection, nil before the first message
+	idle    chan struct{}     // closed when calls is 0; nil unless drain waits for that
+	server  *relayServer      // the latest connection, nil before the first message
+	session era.SessionRecord // unused on shared links
 	servers sync.WaitGroup
 }
 
@@ -245,11 +250,18 @@ func (l *relayLink) Handle(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.
 		return refused.Unwrap()
 	}
 	l.toServer.flush(ctx)
-	s, err := l.connected(ctx)
-	if err != nil {
-		return notRun(ctx, "", err)
+	for attempts := 1; ; attempts++ {
+		s, err := l.connected(ctx)
+		if err != nil {
+			return notRun(ctx, "", err)
+		}
+		err = s.call(ctx, from, req, reply)
+		lost := s.checkLost(err)
+		if refused, ok := errors.AsType[*jsonrpc.CallError](err); lost && ok && refused.Delivery == jsonrpc.NotSent && attempts <= maxSentAgain {
+			continue // in the next session
+		}
+		return failed(ctx, "", err)
 	}
-	return s.call(ctx, from, req, reply)
 }
 
 // HandleNotification forwards a notification of the client. A call that it cancels ends here first.
@@ -280,11 +292,16 @@ func (l *relayLink) NotifyCancelled(from jsonrpc.Peer, id jsonrpc.ID, cause erro
 type relayNotifier struct{ link *relayLink }
 
 func (n relayNotifier) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
-	s, err := n.link.connected(ctx)
-	if err != nil {
-		return err
+	for attempts := 1; ; attempts++ {
+		s, err := n.link.connected(ctx)
+		if err != nil {
+			return err
+		}
+		err = s.conn.Notify(ctx, method, params)
+		if !s.checkLost(err) || attempts > maxSentAgain {
+			return err
+		}
 	}
-	return s.conn.Notify(ctx, method, params)
 }
 
 // A clientCancelled is the cause of a call's end when its client has cancelled it.

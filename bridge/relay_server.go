@@ -3,10 +3,12 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -25,6 +27,7 @@ type relayServer struct {
 	ready chan struct{} // closed when conn or err is set
 	conn  transport.Conn
 	err   error
+	lost  atomic.Bool // the server does not know the session any more
 
 	mu     sync.Mutex
 	calls  []*relayCall // running, oldest first
@@ -35,9 +38,17 @@ type relayServer struct {
 func (s *relayServer) run() {
 	ctx, cancel := context.WithTimeout(s.link.ctx, s.link.relayer.opts.ConnectTimeout)
 	s.conn, s.err = s.link.relayer.dialer.Dial(ctx, s)
+	opened := s.err == nil
+	if opened {
+		s.err = s.openAgain(ctx)
+	}
 	cancel()
 	close(s.ready)
-	if s.err != nil {
+	switch {
+	case !opened:
+		return
+	case s.err != nil:
+		_ = s.conn.Close() // the error of the handshake is reported
 		return
 	}
 	select {
@@ -47,18 +58,39 @@ func (s *relayServer) run() {
 	_ = s.conn.Close() // the link has ended: no client is left to report an error to
 }
 
+// openAgain opens the session of the client at a new connection, if the client has one, and notifies the client of
+// everything that may have changed.
+func (s *relayServer) openAgain(ctx context.Context) error {
+	l := s.link
+	return l.session.Reopen(ctx, s.conn, l.relayer.opts.Logger, func(method string, params json.RawMessage) {
+		if l.link.Peer != nil {
+			l.toClient.add(queuedNotification{ctx: l.ctx, to: l.link.Peer, method: method, params: params})
+		}
+	})
+}
+
 // isReplaceable reports whether another connection may replace this connection. It may if the connection could not be
-// opened. It also may if the connection has ended and belongs to a shared link, because messages of shared links need
-// no session.
+// opened, or if the server runs and has lost the session. It also may if the connection has ended and belongs to a shared
+// link, because messages of shared links need no session.
 func (s *relayServer) isReplaceable() bool {
 	switch {
 	case !isClosed(s.ready):
 		return false
-	case s.err != nil:
+	case s.err != nil, s.lost.Load():
 		return true
 	default:
 		return s.link.link.Shared && isClosed(s.conn.Done())
 	}
+}
+
+// checkLost reports whether the error of a message means that the server has lost the session of the link. Another
+// connection then replaces this one.
+func (s *relayServer) checkLost(err error) bool {
+	if s.link.link.Shared || !errors.Is(err, transport.ErrSessionLost) {
+		return false
+	}
+	s.lost.Store(true)
+	return true
 }
 
 // call forwards a call. Earlier notifications of the server reach the client before the reply.
@@ -77,7 +109,10 @@ func (s *relayServer) call(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.
 	s.mu.Unlock()
 	c.flush()
 	if err != nil {
-		return failed(ctx, "", err)
+		return err
+	}
+	if !s.link.link.Shared {
+		s.link.session.Add(req, resp)
 	}
 	result, err := c.result(resp)
 	reply.Buf = append(reply.Buf, result...)

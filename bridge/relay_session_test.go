@@ -1,0 +1,224 @@
+package bridge_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+// A forgetfulDialer connects to a server that loses its sessions. It records what the server gets.
+type forgetfulDialer struct {
+	answer func(req *jsonrpc.Request) (string, error)
+
+	mu       sync.Mutex
+	sessions int // the sessions before this one are lost
+	delivery jsonrpc.Delivery
+	got      []string
+}
+
+func (d *forgetfulDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	conn, err := transport.Pipe(&forgetfulServer{d}).Dial(ctx, handler)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &forgetfulConn{conn, d, d.sessions}, err
+}
+
+// lose makes the server forget all sessions. How it refuses the next call says whether that may have been executed.
+func (d *forgetfulDialer) lose(delivery jsonrpc.Delivery) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sessions++
+	d.delivery = delivery
+}
+
+func (d *forgetfulDialer) record(req *jsonrpc.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.got = append(d.got, strings.TrimSpace(req.Method+" "+string(req.Member("uri"))+string(req.Member("level"))))
+}
+
+func (d *forgetfulDialer) take() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	got := d.got
+	d.got = nil
+	return got
+}
+
+type forgetfulServer struct{ *forgetfulDialer }
+
+func (s *forgetfulServer) Bind(transport.Link) jsonrpc.Handler                      { return s }
+func (s *forgetfulServer) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) { s.record(note) }
+func (s *forgetfulServer) Handle(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	s.record(req)
+	text, err := s.answer(req)
+	reply.Buf = append(reply.Buf, text...)
+	return err
+}
+
+type forgetfulConn struct {
+	transport.Conn
+	dialer  *forgetfulDialer
+	session int
+}
+
+func (c *forgetfulConn) err(method string) error {
+	c.dialer.mu.Lock()
+	defer c.dialer.mu.Unlock()
+	if c.session == c.dialer.sessions {
+		return nil
+	}
+	return &jsonrpc.CallError{Method: method, Delivery: c.dialer.delivery, Err: transport.ErrSessionLost}
+}
+
+func (c *forgetfulConn) Call(ctx context.Context, method string, params jsonrpc.Appender) (*jsonrpc.Response, error) {
+	if err := c.err(method); err != nil {
+		return nil, err
+	}
+	return c.Conn.Call(ctx, method, params)
+}
+
+func (c *forgetfulConn) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	if err := c.err(method); err != nil {
+		return err
+	}
+	return c.Conn.Notify(ctx, method, params)
+}
+
+// TestRelayOpensNextSession checks that a relay repeats what the client has said in a session that the server has lost, once,
+// and sends the call that the server refused.
+func TestRelayOpensNextSession(t *testing.T) {
+	const (
+		initialize  = `initialize {"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"},"x":1.0}`
+		initialized = `notifications/initialized {}`
+	)
+	for name, test := range map[string]struct {
+		before   []string // the client's messages before the server loses the session
+		delivery jsonrpc.Delivery
+		version  string   // of the server later, if it is another one
+		then     string   // the next message
+		want     []string // what the server gets then
+		fails    string
+		changes  []string // of which the client is notified
+	}{
+		"handshake": {
+			before: []string{initialize, initialized},
+			want:   []string{"initialize", "notifications/initialized", "x/work"}, changes: []string{"notifications/tools/list_changed "},
+		},
+		"settings": {
+			before: []string{
+				initialize, initialized, `logging/setLevel {"level":"error"}`, `logging/setLevel {"level":"debug"}`,
+				`resources/subscribe {"uri":"b:"}`, `resources/subscribe {"uri":"a:"}`, `resources/subscribe {"uri":"a:"}`, `resources/subscribe {"uri":"gone:"}`,
+				`resources/subscribe {"uri":"c:"}`, `resources/unsubscribe {"uri":"c:"}`, "x/work {}",
+			},
+			want:    []string{"initialize", "notifications/initialized", `logging/setLevel "debug"`, `resources/subscribe "a:"`, `resources/subscribe "b:"`, "x/work"},
+			changes: []string{"notifications/tools/list_changed ", `notifications/resources/updated {"uri":"a:"}`, `notifications/resources/updated {"uri":"b:"}`},
+		},
+		"no handshake": {before: []string{"x/work {}"}, want: []string{"x/work"}},
+		"notification": {
+			before: []string{initialize, initialized}, then: `notifications/roots/list_changed {}`,
+			want: []string{"initialize", "notifications/initialized", "notifications/roots/list_changed"}, changes: []string{"notifications/tools/list_changed "},
+		},
+		"perhaps executed": {before: []string{initialize, initialized}, delivery: jsonrpc.MaybeExecuted, fails: `{"type":"UPSTREAM_LOST","executed":"maybe"}`},
+		"other version":    {before: []string{initialize, initialized}, version: "2025-06-18", want: []string{"initialize"}, fails: `{"type":"UPSTREAM_UNAVAILABLE","executed":"no"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				version := "2025-11-25"
+				up := &forgetfulDialer{answer: func(req *jsonrpc.Request) (string, error) {
+					switch {
+					case req.Method == mcp.MethodInitialize:
+						return `{"protocolVersion":"` + version + `","capabilities":{"tools":{"listChanged":true},"prompts":{}},"serverInfo":{"name":"s","version":"1"}}`, nil
+					case string(req.Member("uri")) == `"gone:"`:
+						return "", mcp.ResourceNotFound("gone:")
+					}
+					return `{"method":"` + req.Method + `"}`, nil
+				}}
+				relay := bridge.Relay(up, &bridge.RelayOptions{Logger: quiet()})
+				defer relay.Close()
+				peer := newRawPeer(nil)
+				conn := dial(t, pipeTo(relay), peer)
+				send := func(line string) (*jsonrpc.Response, error) {
+					method, params, _ := strings.Cut(line, " ")
+					if strings.HasPrefix(method, "notifications/") {
+						return nil, conn.Notify(t.Context(), method, jsonrpc.Raw(params))
+					}
+					return conn.Call(t.Context(), method, jsonrpc.Raw(params))
+				}
+				for _, line := range test.before {
+					_, _ = send(line) // "gone:" is refused
+				}
+				synctest.Wait()
+				if got := up.take(); len(got) != len(test.before) {
+					t.Fatalf("the server got %q", got)
+				}
+				up.lose(test.delivery)
+				if test.version != "" {
+					version = test.version
+				}
+				then := test.then
+				if then == "" {
+					then = "x/work {}"
+				}
+				resp, err := send(then)
+				synctest.Wait()
+				switch {
+				case test.fails != "":
+					wantError(t, err, jsonrpc.InternalError, test.fails)
+				case err != nil || resp != nil && string(resp.Result) != `{"method":"x/work"}`:
+					t.Errorf("the call gives %v, %v", resp, err)
+				}
+				if got := up.take(); !slices.Equal(got, test.want) {
+					t.Errorf("the server got %q, want %q", got, test.want)
+				}
+				var changes []string
+				for len(peer.notes) > 0 {
+					changes = append(changes, <-peer.notes)
+				}
+				if !slices.Equal(changes, test.changes) {
+					t.Errorf("the client is notified of %q, want %q", changes, test.changes)
+				}
+				version = "2025-11-25"
+				if _, err := send("x/work {}"); err != nil {
+					t.Errorf("a later call fails with %v", err)
+				}
+				if n := len(slices.DeleteFunc(up.take(), func(line string) bool { return line != "x/work" })); n != 1 {
+					t.Errorf("a later call was sent %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// TestRelayOfServerThatLosesEachSession checks that a call is sent a limited number of times.
+func TestRelayOfServerThatLosesEachSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &forgetfulDialer{}
+		up.answer = func(*jsonrpc.Request) (string, error) {
+			up.lose(jsonrpc.NotSent)
+			return `{"protocolVersion":"2025-11-25","capabilities":{}}`, nil
+		}
+		relay := bridge.Relay(up, &bridge.RelayOptions{Logger: quiet()})
+		defer relay.Close()
+		conn := dial(t, pipeTo(relay), newRawPeer(nil))
+		if _, err := conn.Call(t.Context(), mcp.MethodInitialize, jsonrpc.Raw("{}")); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			up.take()
+			_, err := conn.Call(t.Context(), "x/work", jsonrpc.Raw("{}"))
+			wantError(t, err, jsonrpc.InternalError, `{"type":"UPSTREAM_UNAVAILABLE","executed":"no"}`)
+			if n := len(up.take()); n > 4 {
+				t.Errorf("the server gets %d messages", n)
+			}
+		}
+	})
+}
