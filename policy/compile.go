@@ -174,9 +174,11 @@ func compileGlobs(path string, patterns []string, limit int) (globs, error) {
 			return nil, &CompileError{fmt.Sprintf("%s[%d]", path, i), err.Error()}
 		}
 		compiled[i] = compileGlob(pattern)
-		if canonical := uritemplate.Equivalent(pattern); canonical != pattern {
+		canonical := uritemplate.Equivalent(pattern)
+		if canonical != pattern {
 			compiled[i].ofURIs = new(compileGlob(canonical))
 		}
+		compiled[i].queries = compileQueries(canonical)
 	}
 	return compiled, nil
 }
