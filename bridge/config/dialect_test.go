@@ -116,6 +116,73 @@ func TestFormsOfVariables(t *testing.T) {
 	}
 }
 
+// A variable is replaced in each member of a server that has texts, whatever the host, and is printed unexpanded or not at all.
+func TestVariablesInEachMember(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "secretvalue"), []byte("K=from the file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		`{"mcp":{"s":%s}}`:        "{env:X}",
+		`{"mcpServers":{"s":%s}}`: "${X}",
+		`{"servers":{"s":%s}}`:    "${env:X}",
+	} {
+		for _, test := range []struct {
+			entry string // V is the variable
+			got   func(r *config.Resolved) string
+			want  string
+		}{
+			{`{"command":"V"}`, func(r *config.Resolved) string { return r.Command.Reveal() }, "secretvalue"},
+			{`{"command":["V"]}`, func(r *config.Resolved) string { return r.Command.Reveal() }, "secretvalue"},
+			{`{"command":["x","a=V"]}`, func(r *config.Resolved) string { return r.Args[0].Reveal() }, "a=secretvalue"},
+			{`{"command":"x","args":["a=V"]}`, func(r *config.Resolved) string { return r.Args[0].Reveal() }, "a=secretvalue"},
+			{`{"command":{"path":"V"}}`, func(r *config.Resolved) string { return r.Command.Reveal() }, "secretvalue"},
+			{`{"command":"x","env":{"K":"V"}}`, func(r *config.Resolved) string { return r.Env["K"].Reveal() }, "secretvalue"},
+			{`{"command":"x","environment":{"K":"V"}}`, func(r *config.Resolved) string { return r.Env["K"].Reveal() }, "secretvalue"},
+			{`{"command":"x","envFile":"V"}`, func(r *config.Resolved) string { return r.Env["K"].Reveal() }, "from the file"},
+			{`{"command":"x","cwd":"/V"}`, func(r *config.Resolved) string { return r.Dir.Reveal() }, "/secretvalue"},
+			{`{"url":"https://e.example/V"}`, func(r *config.Resolved) string { return r.URL.Reveal() }, "https://e.example/secretvalue"},
+			{`{"url":"https://e.example","headers":{"K":"V"}}`, func(r *config.Resolved) string { return r.Headers["K"].Reveal() }, "secretvalue"},
+			{`{"url":"https://e.example","oauth":{"clientId":"V"}}`, func(r *config.Resolved) string { return r.ClientID.Reveal() }, "secretvalue"},
+			{`{"url":"https://e.example","oauth":{"clientSecret":"V"}}`, func(r *config.Resolved) string { return r.ClientSecret.Reveal() }, "secretvalue"},
+			{`{"url":"https://e.example","oauth":{"scopes":["a","V"]}}`, scopesOf, "a|secretvalue"},
+			{`{"url":"https://e.example","oauth":{"scope":"a V"}}`, scopesOf, "a|secretvalue"},
+			{`{"url":"https://e.example","oauth":{"scope":"V:read  b"}}`, scopesOf, "secretvalue:read|b"},
+		} {
+			entry := strings.ReplaceAll(test.entry, "V", text)
+			parsed, err := config.Parse(fmt.Appendf(nil, file, entry), filepath.Join(folder, "mcp.json"))
+			if err != nil || len(parsed.Warnings) > 0 {
+				t.Errorf("%s: %v, %v", entry, err, parsed.Warnings)
+				continue
+			}
+			r, err := parsed.Server("s").Expand(t.Context(), &config.Expander{LookupEnv: lookup(map[string]string{"X": "secretvalue"})})
+			if err != nil {
+				t.Errorf("%s: %v", entry, err)
+				continue
+			}
+			if got := test.got(r); got != test.want {
+				t.Errorf("%s becomes %q, want %q", entry, got, test.want)
+			}
+			if printed := fmt.Sprint(r) + r.Launch(); strings.Contains(printed, "secretvalue") {
+				t.Errorf("%s is printed as %s", entry, printed)
+			}
+		}
+	}
+	// The parts of a value of several words are printed as the whole text.
+	r := resolve(t, `{"url":"https://e.example","oauth":{"scope":"${NO:-a b} c"}}`, nil)
+	if got := scopesOf(r); got != "a|b|c" || fmt.Sprint(r.Scopes[0]) != "${NO} c" {
+		t.Errorf("the scopes are %s, printed as %v", got, r.Scopes)
+	}
+}
+
+func scopesOf(r *config.Resolved) string {
+	var scopes []string
+	for _, scope := range r.Scopes {
+		scopes = append(scopes, scope.Reveal())
+	}
+	return strings.Join(scopes, "|")
+}
+
 // The values of a Codex server come from environment variables, beside those that are written.
 func TestCodexServers(t *testing.T) {
 	env := map[string]string{"TOKEN": "t", "TEAM": "red", "PASSED": "p"}

@@ -143,6 +143,19 @@ func (x *expansion) secret(field, text string) Secret {
 	return NewSecret(x.text(field, text))
 }
 
+// words expands a field of words that may be printed with their variables unexpanded.
+func (x *expansion) words(field, text string) (words []Secret) {
+	value, shown := x.text(field, text)
+	values, shownWords := strings.Fields(value), strings.Fields(shown)
+	for i, word := range values {
+		if len(shownWords) == len(values) {
+			shown = shownWords[i]
+		}
+		words = append(words, NewSecret(word, shown)) // a value of several words has the whole text
+	}
+	return words
+}
+
 // table expands values that must not be printed.
 func (x *expansion) table(field string, texts map[string]string, into map[string]Secret) {
 	for _, name := range sortedKeys(texts) {
@@ -236,7 +249,10 @@ func (x *expansion) remote(r *Resolved) {
 		if secret != "" {
 			r.ClientSecret = NewSecret(secret, redacted)
 		}
-		r.CallbackPort, r.Scopes = o.CallbackPort, o.Scopes
+		r.CallbackPort = o.CallbackPort
+		for i, text := range o.Scopes {
+			r.Scopes = append(r.Scopes, x.words(fmt.Sprintf("oauth.scopes[%d]", i), text)...)
+		}
 	}
 	r.Headers = make(map[string]Secret)
 	if x.expander.NoExpand && x.server.readsEnv {

@@ -15,10 +15,13 @@ func TestOAuthOfServer(t *testing.T) {
 	for text, want := range map[string]*config.OAuth{
 		`{"clientId":"app"}`: {ClientID: "app"},
 		`{"clientId":"${ID}","clientSecret":"${SECRET}","callbackPort":8080,"scopes":["a","b"]}`: {ClientID: "${ID}", ClientSecret: "${SECRET}", CallbackPort: 8080, Scopes: []string{"a", "b"}},
-		`{"enabled":true}`: {},
-		`{}`:               {},
-		`null`:             nil,
-		`false`:            nil,
+		`{"scope":"a ${B}"}`:             {Scopes: []string{"a ${B}"}},
+		`{"scope":"a b","scopes":["c"]}`: {Scopes: []string{"a b", "c"}},
+		`{"scope":"","scopes":[""]}`:     {},
+		`{"enabled":true}`:               {},
+		`{}`:                             {},
+		`null`:                           nil,
+		`false`:                          nil,
 	} {
 		file, err := config.Parse([]byte(`{"mcpServers":{"a":{"url":"https://mcp.example/mcp","oauth":`+text+`}}}`), "mcp.json")
 		if err != nil {
@@ -38,6 +41,8 @@ func TestOAuthOfServer(t *testing.T) {
 		`{"callbackPort":70000}`: "expected a port",
 		`{"callbackPort":-1}`:    "expected an integer",
 		`{"scopes":"a"}`:         "expected an array of strings",
+		`{"scopes":[7]}`:         "expected a string",
+		`{"scope":["a"]}`:        "oauth.scope: expected a string",
 		`"x"`:                    "expected an object with clientId",
 	} {
 		_, err := config.Parse([]byte(`{"mcpServers":{"a":{"url":"https://mcp.example/mcp","oauth":`+text+`}}}`), "mcp.json")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -29,7 +28,7 @@ type Resolved struct {
 	ClientID     Secret   `json:"clientId,omitzero"`
 	ClientSecret Secret   `json:"clientSecret,omitzero"`
 	CallbackPort int      `json:"callbackPort,omitempty"`
-	Scopes       []string `json:"scopes,omitempty"`
+	Scopes       []Secret `json:"scopes,omitempty"`
 	Options      Options  `json:"options,omitzero"`
 }
 
@@ -88,7 +87,7 @@ func (r *Resolved) Fingerprint() string {
 		add(r.ClientID.Reveal())
 		add(r.ClientSecret.Reveal())
 		for _, scope := range r.Scopes {
-			add(scope)
+			add(scope.Reveal())
 		}
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(b))
@@ -129,9 +128,9 @@ func (r *Resolved) Launch() string {
 		more = append(more, "client "+quoteWord(id))
 	}
 	if len(r.Scopes) > 0 {
-		scopes := slices.Clone(r.Scopes)
-		for i, scope := range scopes {
-			scopes[i] = quoteWord(scope)
+		scopes := make([]string, len(r.Scopes))
+		for i, scope := range r.Scopes {
+			scopes[i] = quoteWord(scope.String())
 		}
 		more = append(more, "scopes "+strings.Join(scopes, ", "))
 	}

@@ -70,7 +70,7 @@ type OAuth struct {
 	ClientID, ClientSecret string
 	// CallbackPort is the port of the redirect URI on this machine; 0 means any.
 	CallbackPort int
-	// Scopes are requested in addition to those that the server demands.
+	// Scopes are requested in addition to those that the server demands. A text may have several, separated by spaces.
 	Scopes []string
 }
 
@@ -278,7 +278,7 @@ func (c cursor) variables() []string {
 func (c cursor) oauth(s *Server) {
 	o := s.OAuth
 	c.object("an object with clientId", func(m member) {
-		if !m.misspells(slices.Values([]string{"clientId", "clientSecret", "callbackPort", "scopes"})) {
+		if !m.misspells(slices.Values([]string{"clientId", "clientSecret", "callbackPort", "scopes", "scope"})) {
 			m.key.warn("is unknown and has no effect")
 		}
 	}, memberReader{"clientId", func(c cursor) {
@@ -291,7 +291,19 @@ func (c cursor) oauth(s *Server) {
 		if o.CallbackPort = c.count(); o.CallbackPort > math.MaxUint16 {
 			c.fail("expected a port, at most %d", math.MaxUint16)
 		}
-	}}, into("scopes", &o.Scopes, cursor.texts))
+	}}, memberReader{"scopes", func(c cursor) {
+		for scope := range c.elements("an array of strings") {
+			s.scope(scope)
+		}
+	}}, memberReader{"scope", s.scope}) // OpenCode
+}
+
+// scope adds scopes of one text.
+func (s *Server) scope(c cursor) {
+	if scope := c.text(); scope != "" {
+		s.positions[fmt.Sprintf("oauth.scopes[%d]", len(s.OAuth.Scopes))] = position{c.field, c.at}
+		s.OAuth.Scopes = append(s.OAuth.Scopes, scope)
+	}
 }
 
 // options reads the settings under "dovetail", and the equivalent members of other hosts, which

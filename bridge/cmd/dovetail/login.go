@@ -83,8 +83,12 @@ func (o *loginOptions) client(server *config.Resolved, flow oauth.Flow) (*oauth.
 	if err != nil {
 		return nil, err
 	}
+	var scopes []string
+	for _, scope := range server.Scopes {
+		scopes = append(scopes, scope.Reveal())
+	}
 	opts := &oauth.ClientOptions{
-		Name: "Dovetail", Store: store, Flow: flow, Scopes: server.Scopes,
+		Name: "Dovetail", Store: store, Flow: flow, Scopes: scopes,
 		AllowLoopback: isLoopback(u.Hostname()), AllowNetworks: o.networks, Proxy: http.ProxyFromEnvironment,
 	}
 	if registration.ClientID != "" {
