@@ -161,11 +161,11 @@ func (d *document) ignoresRefSiblings() bool { return strings.HasPrefix(d.OpenAP
 // path.
 type source struct {
 	root    json.RawMessage
-	objects map[string]jsonscan.Members // cache, by pointer
+	objects map[string]map[string]json.RawMessage // cache of the members of objects, by pointer
 }
 
 func newSource(text json.RawMessage) *source {
-	return &source{root: text, objects: make(map[string]jsonscan.Members)}
+	return &source{root: text, objects: make(map[string]map[string]json.RawMessage)}
 }
 
 // at returns the value at a path of member names.
@@ -212,18 +212,23 @@ func (s *source) child(pointer string, value json.RawMessage, token string) (jso
 		return jsonscan.Child(value, token)
 	}
 	members, err := s.members(pointer, value)
-	return members.Get(jsonscan.UnescapeToken(token)), err
+	return members[jsonscan.UnescapeToken(token)], err
 }
 
-func (s *source) members(pointer string, object json.RawMessage) (jsonscan.Members, error) {
+func (s *source) members(pointer string, object json.RawMessage) (map[string]json.RawMessage, error) {
 	if members, ok := s.objects[pointer]; ok {
 		return members, nil
 	}
-	members, err := jsonscan.ReadObject(object)
-	if err == nil {
-		s.objects[pointer] = members
+	read, err := jsonscan.ReadObject(object)
+	if err != nil {
+		return nil, err
 	}
-	return members, err
+	members := make(map[string]json.RawMessage, read.Len())
+	for m := range read.All() {
+		members[m.Name()] = m.Value
+	}
+	s.objects[pointer] = members
+	return members, nil
 }
 
 // reference returns the target of a reference. ok is false if the value at pointer is not a
@@ -236,7 +241,7 @@ func (s *source) reference(pointer string, value json.RawMessage) (target string
 	if err != nil {
 		return "", false, err
 	}
-	ref, ok := asString(members.Get("$ref"))
+	ref, ok := asString(members["$ref"])
 	if !ok {
 		return "", false, nil
 	}

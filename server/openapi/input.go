@@ -14,9 +14,9 @@ import (
 type input struct {
 	converter  *converter
 	properties []byte
-	names      []string
+	names      nameSet
 	required   []string
-	targets    []string
+	targets    nameSet
 	// dependent lists properties of an optional body, dependentOn its required properties. If
 	// one of the former is given, all of the latter must be given.
 	dependent, dependentOn []string
@@ -26,10 +26,10 @@ func newInput(c *converter) *input { return &input{converter: c, properties: []b
 
 // addParameter adds a parameter. If its name is used already, the location is added as a prefix.
 func (in *input) addParameter(p *parameter, schema json.RawMessage, description string) error {
-	if slices.Contains(in.names, p.argument) {
+	if in.names.has[p.argument] {
 		p.argument = p.in + "_" + p.name
 	}
-	if slices.Contains(in.names, p.argument) {
+	if in.names.has[p.argument] {
 		return fmt.Errorf("there are two arguments %.200q", p.argument)
 	}
 	converted, err := in.converter.convert(schema)
@@ -48,9 +48,9 @@ func (in *input) addParameter(p *parameter, schema json.RawMessage, description 
 }
 
 func (in *input) add(name string, schema json.RawMessage, targets []string, required bool) {
-	in.names = append(in.names, name)
+	in.names.add(name)
 	in.properties = appendMember(in.properties, jsonscan.AppendString(nil, name), schema)
-	in.targets = appendUnique(in.targets, targets...)
+	in.targets.add(targets...)
 	if required {
 		in.required = append(in.required, name)
 	}
@@ -69,7 +69,7 @@ func (in *input) addBody(b *body, schema json.RawMessage, description string) er
 		}
 	}
 	b.argument = "body"
-	if slices.Contains(in.names, b.argument) {
+	if in.names.has[b.argument] {
 		b.argument = "requestBody"
 	}
 	p := &parameter{argument: b.argument, name: b.argument, in: "request", required: b.required}
@@ -95,28 +95,30 @@ func (in *input) addProperties(b *body, object json.RawMessage) (ok bool, err er
 		return false, err
 	}
 	for m := range properties.All() {
-		if slices.Contains(in.names, m.Name()) {
+		if in.names.has[m.Name()] {
 			return false, nil
 		}
 	}
-	var required []string
-	if list := members.Get("required"); list != nil {
-		if err := json.Unmarshal(list, &required); err != nil {
+	var list []string
+	if raw := members.Get("required"); raw != nil {
+		if err := json.Unmarshal(raw, &list); err != nil {
 			return false, err
 		}
 	}
+	var required nameSet
+	required.add(list...)
 	used := make(map[string]property)
 	for m := range properties.All() {
 		name := m.Name()
 		used[name] = b.properties[name]
-		in.add(name, m.Value, nil, b.required && slices.Contains(required, name))
-		if !b.required && len(required) > 0 {
+		in.add(name, m.Value, nil, b.required && required.has[name])
+		if !b.required && len(required.list) > 0 {
 			in.dependent = append(in.dependent, name)
 		}
 	}
 	b.properties = used
-	in.targets = appendUnique(in.targets, converted.targets...)
-	in.dependentOn = slices.DeleteFunc(required, func(name string) bool { return !slices.Contains(in.names, name) })
+	in.targets.add(converted.targets...)
+	in.dependentOn = slices.DeleteFunc(required.list, func(name string) bool { return !in.names.has[name] })
 	return true, nil
 }
 
@@ -136,7 +138,7 @@ func (in *input) schema() (json.RawMessage, error) {
 		text = append(append(append(text, `,"dependentRequired":`...), dependent...), '}')
 	}
 	text = append(text, `,"additionalProperties":false}`...)
-	return in.converter.complete(&converted{text, in.targets})
+	return in.converter.complete(&converted{text, in.targets.list})
 }
 
 func stringList(names []string) []byte {
@@ -170,7 +172,7 @@ func (w *schemaWalk) enter() error {
 // more than properties, or define a property twice.
 func (c *converter) flatten(schema json.RawMessage) (object json.RawMessage, ok bool, err error) {
 	p := flatObject{schemaWalk: schemaWalk{c.source, maxSchemas}, ignoresRefSiblings: c.ignoresRefSiblings, properties: []byte{'{'}}
-	if ok, err = p.add(schema, true); !ok || err != nil || len(p.names) == 0 {
+	if ok, err = p.add(schema, true); !ok || err != nil || len(p.names.list) == 0 {
 		return nil, false, err
 	}
 	object = append([]byte(`{"type":"object","properties":`), p.properties...)
@@ -183,7 +185,7 @@ type flatObject struct {
 	schemaWalk
 	ignoresRefSiblings bool
 	properties         []byte
-	names              []string
+	names              nameSet
 	required           []string
 }
 
@@ -265,10 +267,10 @@ func (p *flatObject) addProperties(value json.RawMessage) (ok bool, err error) {
 	}
 	for m := range properties.All() {
 		name := m.Name()
-		if slices.Contains(p.names, name) {
+		if p.names.has[name] {
 			return false, nil
 		}
-		p.names = append(p.names, name)
+		p.names.add(name)
 		p.properties = appendMember(p.properties, m.Key, m.Value)
 	}
 	return true, nil

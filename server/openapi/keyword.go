@@ -12,7 +12,7 @@ import (
 type objectWriter struct {
 	*conversion
 	from    *jsonscan.Members
-	omitted []string // properties that are left out
+	omitted nameSet // properties that are left out
 	dst     []byte
 }
 
@@ -50,7 +50,7 @@ func (o *objectWriter) keyword(name string, value json.RawMessage) error {
 		})
 	case "properties":
 		return o.nested(name, value, func(dst []byte, schemas json.RawMessage) ([]byte, error) {
-			return o.byName(dst, schemas, func(name string) bool { return !slices.Contains(o.omitted, name) })
+			return o.byName(dst, schemas, func(name string) bool { return !o.omitted.has[name] })
 		})
 	case "patternProperties":
 		return o.nested(name, value, func(dst []byte, schemas json.RawMessage) ([]byte, error) {
@@ -163,7 +163,7 @@ func (o *objectWriter) reference(value json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	o.targets = appendUnique(o.targets, target)
+	o.targets.add(target)
 	o.put("$ref", jsonscan.AppendString(nil, "#/$defs/"+o.name(target)))
 	return nil
 }
@@ -173,14 +173,14 @@ func (o *objectWriter) required(value json.RawMessage) {
 	if json.Unmarshal(value, &names) != nil {
 		return // a boolean, as in draft-03 of JSON Schema
 	}
-	var kept []string
+	var kept nameSet
 	for _, name := range names {
-		if !slices.Contains(o.omitted, name) {
-			kept = appendUnique(kept, name)
+		if !o.omitted.has[name] {
+			kept.add(name)
 		}
 	}
-	if len(kept) > 0 {
-		o.put("required", stringList(kept))
+	if len(kept.list) > 0 {
+		o.put("required", stringList(kept.list))
 	}
 }
 
@@ -191,24 +191,24 @@ func (o *objectWriter) types(value json.RawMessage) {
 		name, _ := asString(value)
 		names = []string{name}
 	}
-	var kept []string
+	var kept nameSet
 	for _, name := range names {
 		switch name {
 		case "null", "boolean", "object", "array", "number", "string", "integer":
-			kept = appendUnique(kept, name)
+			kept.add(name)
 		}
 	}
-	if len(kept) == 0 {
+	if len(kept.list) == 0 {
 		return
 	}
 	if isTrue(o.from.Get("nullable")) {
-		kept = appendUnique(kept, "null")
+		kept.add("null")
 	}
-	if len(kept) == 1 {
-		o.put("type", jsonscan.AppendString(nil, kept[0]))
+	if len(kept.list) == 1 {
+		o.put("type", jsonscan.AppendString(nil, kept.list[0]))
 		return
 	}
-	o.put("type", stringList(kept))
+	o.put("type", stringList(kept.list))
 }
 
 // enum adds null to the values of a nullable schema.

@@ -172,6 +172,7 @@ type pathPiece struct {
 // distinguish paths.
 func parsePath(path string) (pieces pathTemplate, names []string, err error) {
 	path, _, _ = strings.Cut(path, "#")
+	var unique nameSet
 	if hasDotSegment(path) {
 		return nil, nil, errors.New("the path has a dot segment (. or ..)")
 	}
@@ -194,11 +195,11 @@ func parsePath(path string) (pieces pathTemplate, names []string, err error) {
 		if !closed || name == "" {
 			return nil, nil, errors.New("the path has a brace that is not closed, or an empty parameter name")
 		}
-		names = appendUnique(names, name)
+		unique.add(name)
 		pieces = append(pieces, pathPiece{parameter: &parameter{name: name}})
 		rest = after
 	}
-	return pieces, names, nil
+	return pieces, unique.list, nil
 }
 
 // set sets a parameter wherever it occurs. ok is false if it does not occur.

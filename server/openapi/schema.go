@@ -3,7 +3,6 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -25,6 +24,7 @@ type converter struct {
 	converted map[string]*converted // the targets of references, by pointer
 	names     map[string]string     // in $defs, by pointer
 	pointers  map[string]string     // by name in $defs
+	bases     map[string]int        // the last number that was added to a name
 }
 
 // converted is a JSON Schema and the targets of its references.
@@ -36,7 +36,7 @@ type converted struct {
 func newConverter(d *document, response bool) *converter {
 	return &converter{
 		source: d.source, ignoresRefSiblings: d.ignoresRefSiblings(), response: response,
-		converted: make(map[string]*converted), names: make(map[string]string), pointers: make(map[string]string),
+		converted: make(map[string]*converted), names: make(map[string]string), pointers: make(map[string]string), bases: make(map[string]int),
 	}
 }
 
@@ -46,7 +46,7 @@ func (c *converter) convert(schema json.RawMessage) (*converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &converted{text, w.targets}, nil
+	return &converted{text, w.targets.list}, nil
 }
 
 // root converts a schema that becomes the root of another one. It replaces a reference by its
@@ -75,17 +75,18 @@ func (c *converter) complete(root *converted) (json.RawMessage, error) {
 		return root.text, nil
 	}
 	definitions := []byte{'{'}
-	targets := slices.Clone(root.targets)
-	for i := 0; i < len(targets); i++ {
-		definition, err := c.definition(targets[i])
+	var targets nameSet
+	targets.add(root.targets...)
+	for i := 0; i < len(targets.list); i++ {
+		definition, err := c.definition(targets.list[i])
 		if err != nil {
 			return nil, err
 		}
-		definitions = appendMember(definitions, jsonscan.AppendString(nil, c.names[targets[i]]), definition.text)
+		definitions = appendMember(definitions, jsonscan.AppendString(nil, c.names[targets.list[i]]), definition.text)
 		if len(definitions) > maxSchemaBytes {
 			return nil, errTooLarge
 		}
-		targets = appendUnique(targets, definition.targets...)
+		targets.add(definition.targets...)
 	}
 	schema, err := jsonscan.Splice(nil, root.text, jsonscan.Edit{Name: "$defs", Value: append(definitions, '}')})
 	if err != nil {
@@ -118,27 +119,37 @@ func (c *converter) name(pointer string) string {
 	}
 	base := sanitize(jsonscan.UnescapeToken(pointer[strings.LastIndexByte(pointer, '/')+1:]))
 	name := base
-	for i := 2; c.pointers[name] != ""; i++ {
-		name = fmt.Sprintf("%s_%d", base, i)
+	for c.pointers[name] != "" {
+		c.bases[base]++
+		name = fmt.Sprintf("%s_%d", base, c.bases[base]+1)
 	}
 	c.names[pointer], c.pointers[name] = name, pointer
 	return name
 }
 
-// appendUnique appends the names that list does not contain.
-func appendUnique(list []string, names ...string) []string {
+// A nameSet is a list of names without duplicates. Its zero value is empty.
+type nameSet struct {
+	list []string
+	has  map[string]bool
+}
+
+func (s *nameSet) add(names ...string) {
 	for _, name := range names {
-		if !slices.Contains(list, name) {
-			list = append(list, name)
+		if s.has[name] {
+			continue
 		}
+		if s.has == nil {
+			s.has = make(map[string]bool)
+		}
+		s.has[name] = true
+		s.list = append(s.list, name)
 	}
-	return list
 }
 
 // A conversion converts one schema and collects its references.
 type conversion struct {
 	*converter
-	targets []string
+	targets nameSet
 }
 
 func (w *conversion) schema(dst []byte, schema json.RawMessage) ([]byte, error) {
@@ -182,26 +193,25 @@ func (w *conversion) schema(dst []byte, schema json.RawMessage) ([]byte, error) 
 
 // omitted returns the readOnly properties of a request, or the writeOnly properties of a
 // response (OpenAPI 3.0.4, section 4.7.24.2.1).
-func (w *conversion) omitted(properties json.RawMessage) ([]string, error) {
+func (w *conversion) omitted(properties json.RawMessage) (names nameSet, err error) {
 	if jsonscan.KindOf(properties) != jsonscan.Object {
-		return nil, nil
+		return names, nil
 	}
 	members, err := jsonscan.ReadObject(properties)
 	if err != nil {
-		return nil, err
+		return names, err
 	}
 	flag := "readOnly"
 	if w.response {
 		flag = "writeOnly"
 	}
-	var names []string
 	for m := range members.All() {
 		property, err := w.source.object(m.Value)
 		if err != nil {
-			return nil, err
+			return names, err
 		}
 		if isTrue(property.Get(flag)) {
-			names = append(names, m.Name())
+			names.add(m.Name())
 		}
 	}
 	return names, nil
