@@ -222,7 +222,7 @@ func decodeList[T any](data []byte, decode func([]byte) T) ([]T, error) {
 		if err != nil {
 			return nil, syntaxError(err)
 		}
-		if isPresent(raw) {
+		if jsonscan.IsPresent(raw) {
 			list = append(list, decode(raw))
 		}
 	}

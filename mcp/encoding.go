@@ -86,13 +86,13 @@ var decoding = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.WithUn
 		return jsonv2.UnmarshalDecode(d, (*fields)(a))
 	}),
 	jsonv2.UnmarshalFunc(func(data []byte, content *Content) error {
-		if *content = nil; isPresent(data) {
+		if *content = nil; jsonscan.IsPresent(data) {
 			*content = keepContent(data, anyContent)
 		}
 		return nil
 	}),
 	jsonv2.UnmarshalFunc(func(data []byte, contents *ResourceContents) error {
-		if *contents = nil; isPresent(data) {
+		if *contents = nil; jsonscan.IsPresent(data) {
 			*contents = keepResourceContents(data)
 		}
 		return nil

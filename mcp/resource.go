@@ -159,7 +159,7 @@ func decodeResourceContents(data []byte) (ResourceContents, error) {
 		ResourceContents
 		json.Unmarshaler
 	}
-	hasText, hasBlob := isPresent(object.Get("text")), isPresent(object.Get("blob"))
+	hasText, hasBlob := jsonscan.IsPresent(object.Get("text")), jsonscan.IsPresent(object.Get("blob"))
 	absent := "blob"
 	switch {
 	case hasText == hasBlob:
@@ -179,9 +179,6 @@ func decodeResourceContents(data []byte) (ResourceContents, error) {
 	}
 	return contents, nil
 }
-
-// isPresent reports whether a member is neither absent nor null.
-func isPresent(value []byte) bool { return value != nil && jsonscan.KindOf(value) != jsonscan.Null }
 
 func bothOrNeither(both bool) string {
 	if both {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
 
@@ -105,13 +106,13 @@ type TaskParams struct {
 // HasExtension reports whether the client has declared an extension, such as [ExtensionTasks].
 func (c *ClientCapabilities) HasExtension(name string) bool {
 	settings, declared := c.Extensions[name]
-	return declared && isPresent(settings)
+	return declared && jsonscan.IsPresent(settings)
 }
 
 // HasExtension reports whether the server has declared an extension, such as [ExtensionTasks].
 func (s *ServerCapabilities) HasExtension(name string) bool {
 	settings, declared := s.Extensions[name]
-	return declared && isPresent(settings)
+	return declared && jsonscan.IsPresent(settings)
 }
 
 // MissingExtension returns the error of a request that needs an extension which the client has not

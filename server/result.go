@@ -162,7 +162,7 @@ func withText(result mcp.Result) mcp.Result {
 
 // isEmptyList reports whether a value is absent, null or a list without elements.
 func isEmptyList(value []byte) bool {
-	if value == nil || jsonscan.KindOf(value) == jsonscan.Null {
+	if !jsonscan.IsPresent(value) {
 		return true
 	}
 	s := jsonscan.New(value)

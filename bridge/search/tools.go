@@ -121,20 +121,18 @@ func readQuery(arguments json.RawMessage) (query, error) {
 	if q.text, err = readText("query", members.Get("query")); err != nil {
 		return query{}, err
 	}
-	if prefix := members.Get("prefix"); isSet(prefix) {
+	if prefix := members.Get("prefix"); jsonscan.IsPresent(prefix) {
 		if q.prefix, err = readText("prefix", prefix); err != nil {
 			return query{}, err
 		}
 	}
-	if limit := members.Get("limit"); isSet(limit) {
+	if limit := members.Get("limit"); jsonscan.IsPresent(limit) {
 		if q.limit, err = strconv.Atoi(string(limit)); err != nil || q.limit < 1 || q.limit > maxLimit {
 			return query{}, fmt.Errorf("limit must be an integer from 1 to %d, not %.40s", maxLimit, limit)
 		}
 	}
 	return q, nil
 }
-
-func isSet(value []byte) bool { return value != nil && jsonscan.KindOf(value) != jsonscan.Null }
 
 func readText(name string, value []byte) (string, error) {
 	if jsonscan.KindOf(value) != jsonscan.String {

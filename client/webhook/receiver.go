@@ -300,7 +300,7 @@ func parse(body []byte) (d Delivery, challenge string, err error) {
 		}
 		d.Type = Type(kind)
 	}
-	if raw := members.Get("cursor"); raw != nil && jsonscan.KindOf(raw) != jsonscan.Null {
+	if raw := members.Get("cursor"); jsonscan.IsPresent(raw) {
 		cursor, ok := text(raw)
 		if !ok {
 			return d, "", malformed

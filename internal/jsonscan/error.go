@@ -128,6 +128,9 @@ func (k Kind) String() string {
 // checks nothing else.
 func KindOf(raw []byte) Kind { return kindAt(raw, skipSpace(raw, 0)) }
 
+// IsPresent reports whether a member has a value: it is neither absent, which is nil, nor null.
+func IsPresent(raw []byte) bool { return raw != nil && KindOf(raw) != Null }
+
 func kindAt(data []byte, pos int) Kind {
 	if pos >= len(data) {
 		return EOF

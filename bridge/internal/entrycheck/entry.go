@@ -300,7 +300,7 @@ func (c *checker) member(path string, object *jsonscan.Members, m *memberForm) (
 	if raw == nil && !m.required {
 		return nil, nil
 	}
-	if raw == nil || jsonscan.KindOf(raw) == jsonscan.Null {
+	if !jsonscan.IsPresent(raw) {
 		return c.absent(path, raw, object, m)
 	}
 	valid, err := c.value(path, raw, m.form)
