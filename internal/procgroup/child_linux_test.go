@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 )
 
 // A signal to a child that has ended must not reach another process with the same id.
@@ -90,6 +92,30 @@ func TestGroupEndsWithItsLeader(t *testing.T) {
 	}
 	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the output is still open: %v", err)
+	}
+}
+
+// A child has ended as soon as its process has, before its parent waits for it and ends what it has left behind.
+func TestHasEnded(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	child := &Child{cmd: cmd}
+	if child.HasEnded() {
+		t.Error("a child that waits for input has ended")
+	}
+	in.Close()
+	waittest.Until(t, "the end of the child", child.HasEnded)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if child.killGroup(); !child.HasEnded() {
+		t.Error("a child that was waited for has not ended")
 	}
 }
 

@@ -59,6 +59,13 @@ func Unmarked(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, MarkVariable+"=") })
 }
 
+// HasEnded reports whether the child has ended. Its group, and the processes that it has left behind, may be ending still.
+func (c *Child) HasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended || c.isZombie()
+}
+
 // Terminate sends TERM to the child's group. It does nothing after the child has ended.
 // On Windows, which has no such signal, it kills the child.
 func (c *Child) Terminate() { c.signal(terminate) }

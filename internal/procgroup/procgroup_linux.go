@@ -21,3 +21,9 @@ func (c *Child) wait() error {
 	killMarked(c.mark, leader.startTime)
 	return c.cmd.Wait()
 }
+
+// isZombie reports whether the child has ended and was not waited for. c.mu is held, and c.ended is false.
+func (c *Child) isZombie() bool {
+	p, ok := readStat(c.cmd.Process.Pid)
+	return ok && p.zombie
+}

@@ -13,3 +13,5 @@ func (c *Child) wait() error {
 	c.killGroup()
 	return err
 }
+
+func (*Child) isZombie() bool { return false }

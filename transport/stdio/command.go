@@ -184,8 +184,10 @@ func (c *child) terminate() {
 	if c.exitsWithin(c.grace) {
 		return
 	}
-	close(c.terminated)
-	c.process.Terminate()
+	if !c.process.HasEnded() {
+		close(c.terminated)
+		c.process.Terminate()
+	}
 	if c.exitsWithin(c.grace) {
 		return
 	}
@@ -208,7 +210,10 @@ func (c *child) exitsByItself(limit time.Duration) bool {
 	case <-c.exited:
 	case <-c.terminated:
 	case <-time.After(limit):
-		return false
+		if !c.process.HasEnded() {
+			return false
+		}
+		<-c.exited // after the rest of its group
 	}
 	select {
 	case <-c.terminated:
