@@ -68,28 +68,28 @@ func approvalRows() []row {
 			return decide(p, policy.Request{Target: mcp.Target{Name: "tool1"}})
 		}},
 		{of: "tools behind a policy", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Deny: []string{"other*"}}), nil)))
-			return func() { call(tb, session, "tool0") }
+			session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Deny: []string{"other*"}}), nil)), nil)
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "tools behind a policy", operation: "list", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Deny: []string{"other*"}}), nil)))
-			return func() { list(tb, session) }
+			session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Deny: []string{"other*"}}), nil)), nil)
+			return func() { listTools(tb, session) }
 		}},
 		{
 			of: "tools that an allow list names", operation: "list", n: 50, whole: true,
 			reason: "each name is compared with the patterns until one matches, for 6 ns each",
 			prepare: func(tb testing.TB, n int) func() {
-				session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Allow: names("tool", n)}), nil)))
-				return func() { list(tb, session) }
+				session := connect(tb, guardedServer(n, policy.Guard(compile(tb, policy.Policy{Allow: names("tool", n)}), nil)), nil)
+				return func() { listTools(tb, session) }
 			},
 		},
 		{of: "pinned tools", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, pinnedServer(tb, serverWithTools(n), trusting))
-			return func() { call(tb, session, "tool0") }
+			session := connect(tb, pinnedServer(tb, serverWithTools(n), trusting), nil)
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "pinned tools", operation: "list", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, pinnedServer(tb, serverWithTools(n), trusting))
-			return func() { list(tb, session) }
+			session := connect(tb, pinnedServer(tb, serverWithTools(n), trusting), nil)
+			return func() { listTools(tb, session) }
 		}},
 		{of: "pinned tools", operation: "check of the list after a change of one", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
 			source := serverWithTools(n)
@@ -134,7 +134,7 @@ func approvalRows() []row {
 			}},
 		{of: "pinned contents", operation: "reading of one", n: 50, prepare: func(tb testing.TB, n int) func() {
 			source := serverWithResources(n)
-			session := connect(tb, pinnedServer(tb, source, trusting))
+			session := connect(tb, pinnedServer(tb, source, trusting), nil)
 			for i := range n {
 				read(tb, session, resource(i))
 			}
@@ -163,7 +163,7 @@ func approvalRows() []row {
 			})
 			session := askingSession(tb, approver, n)
 			openCalls(tb, session, "open", n, shown)
-			return func() { call(tb, session, "tool0") }
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "open approvals", operation: "ask, decide and run through a channel", n: 10, prepare: func(tb testing.TB, n int) func() {
 			ch, err := channel.New(&channel.Options{Logger: silent})
@@ -187,7 +187,7 @@ func approvalRows() []row {
 			tb.Cleanup(func() { person.Close() })
 			session := askingSession(tb, ch, n)
 			openCalls(tb, session, "open", n, shown)
-			return func() { call(tb, session, "tool0") }
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "remembered approvals", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
 			approver := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
@@ -196,9 +196,9 @@ func approvalRows() []row {
 			s := guardedServer(n, approval.Guard(asking(tb), approver, &approval.Options{Remember: time.Hour, Logger: silent}))
 			session := connectTo(tb, transport.Pipe(s), &client.Options{NoTasks: true})
 			for i := range n {
-				call(tb, session, fmt.Sprint("tool", i))
+				call(tb, session, fmt.Sprint("tool", i), nil)
 			}
-			return func() { call(tb, session, "tool0") }
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "records of a journal", operation: "approved call", n: 50, prepare: func(tb testing.TB, n int) func() {
 			journal := openJournal(tb, filepath.Join(tb.TempDir(), "journal"))
@@ -208,9 +208,9 @@ func approvalRows() []row {
 			s := guardedServer(1, approval.Guard(asking(tb), approver, &approval.Options{Journal: journal, Logger: silent}))
 			session := connectTo(tb, transport.Pipe(s), &client.Options{NoTasks: true})
 			for range n {
-				call(tb, session, "tool0")
+				call(tb, session, "tool0", nil)
 			}
-			return func() { call(tb, session, "tool0") }
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "records of a journal", operation: "opening", n: 50, whole: true, prepare: func(tb testing.TB, n int) func() {
 			path := filepath.Join(tb.TempDir(), "journal")
@@ -286,7 +286,7 @@ var trusting = &pin.Options{TrustNew: true, Logger: silent}
 
 func pinnedServer(tb testing.TB, source *server.Server, opts *pin.Options) *server.Server {
 	tb.Helper()
-	s := newServer()
+	s := newServer(nil)
 	mount(tb, s, pin.Wrap(source.Provider(), "server", new(pin.Lock), opts))
 	return s
 }
@@ -352,7 +352,7 @@ func resources(n int) []string {
 
 // serverWithResources returns a server with n resources that browsers run.
 func serverWithResources(n int) *server.Server {
-	s := newServer()
+	s := newServer(nil)
 	for _, uri := range resources(n) {
 		addResource(s, uri)
 	}

@@ -27,15 +27,15 @@ func bridgeRows() []row {
 func upstreamRows() []row {
 	return []row{
 		{of: "upstreams", operation: "call of one", n: 10, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, bridgeServer(tb, upstreams(n, 5)))
-			return func() { call(tb, session, "server0__tool0") }
+			session := connect(tb, bridgeServer(tb, upstreams(n, 5)), nil)
+			return func() { call(tb, session, "server0__tool0", nil) }
 		}},
 		{of: "upstreams", operation: "start and stop", n: 5, whole: true, prepare: func(tb testing.TB, n int) func() {
 			return func() { startAndStop(tb, upstreams(n, 5)) }
 		}},
 		{of: "upstreams", operation: "list", n: 10, whole: true, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, bridgeServer(tb, upstreams(n, 5)))
-			return func() { list(tb, session) }
+			session := connect(tb, bridgeServer(tb, upstreams(n, 5)), nil)
+			return func() { listTools(tb, session) }
 		}},
 		{of: "upstreams", operation: "state", n: 10, whole: true, prepare: func(tb testing.TB, n int) func() {
 			b := newBridge(tb, upstreams(n, 5))
@@ -59,12 +59,12 @@ func upstreamRows() []row {
 			}
 		}},
 		{of: "tools of one upstream", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, bridgeServer(tb, upstreams(1, n)))
-			return func() { call(tb, session, "server0__tool0") }
+			session := connect(tb, bridgeServer(tb, upstreams(1, n)), nil)
+			return func() { call(tb, session, "server0__tool0", nil) }
 		}},
 		{of: "tools of one upstream", operation: "list", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, bridgeServer(tb, upstreams(1, n)))
-			return func() { list(tb, session) }
+			session := connect(tb, bridgeServer(tb, upstreams(1, n)), nil)
+			return func() { listTools(tb, session) }
 		}},
 		{of: "tools of one upstream", operation: "start and stop", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
 			all := upstreams(1, n)
@@ -74,13 +74,13 @@ func upstreamRows() []row {
 			return inBubble(tb, func(tb testing.TB) func() { return changeOf(tb, upstreams(1, n)) })
 		}},
 		{of: "tools of a proxy", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
-			s := newServer()
+			s := newServer(nil)
 			mount(tb, s, bridge.Proxy(transport.Pipe(serverWithTools(n)), nil))
-			session := connect(tb, s)
-			return func() { call(tb, session, "tool0") }
+			session := connect(tb, s, nil)
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "proxies", operation: "call of one", n: 10, prepare: func(tb testing.TB, n int) func() {
-			s := newServer()
+			s := newServer(nil)
 			for i := range n {
 				proxy := bridge.Proxy(transport.Pipe(serverWithTools(5)), nil)
 				if err := s.Mount(proxy, &server.MountOptions{Prefix: fmt.Sprintf("server%d.", i)}); err != nil {
@@ -88,8 +88,8 @@ func upstreamRows() []row {
 				}
 			}
 			startServer(tb, s)
-			session := connect(tb, s)
-			return func() { call(tb, session, "server0.tool0") }
+			session := connect(tb, s, nil)
+			return func() { call(tb, session, "server0.tool0", nil) }
 		}},
 		{of: "clients of a relay", operation: "call of one", n: 10, prepare: func(tb testing.TB, n int) func() {
 			relay := bridge.Relay(transport.Pipe(serverWithTools(1)), nil)
@@ -98,11 +98,11 @@ func upstreamRows() []row {
 			for range n {
 				session = connectTo(tb, transport.Pipe(relay), nil)
 			}
-			return func() { call(tb, session, "tool0") }
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "users of an upstream", operation: "call of one", n: 10, prepare: func(tb testing.TB, n int) func() {
 			session := callAll(tb, serverForUsers(tb, n), n)
-			return func() { call(tb, session, "server0__tool0") }
+			return func() { call(tb, session, "server0__tool0", nil) }
 		}},
 		{of: "users of an upstream", operation: "first call of another, whose session replaces an idle one", n: 10, prepare: func(tb testing.TB, n int) func() {
 			s := serverForUsers(tb, n)
@@ -111,7 +111,7 @@ func upstreamRows() []row {
 			return func() {
 				others++
 				session := connectAs(tb, s, fmt.Sprint("user", others))
-				call(tb, session, "server0__tool0")
+				call(tb, session, "server0__tool0", nil)
 				if err := session.Close(); err != nil {
 					tb.Fatal(err)
 				}
@@ -182,7 +182,7 @@ func newBridge(tb testing.TB, upstreams []*server.Server) *bridge.Bridge {
 // bridgeServer returns a running server with a bridge.
 func bridgeServer(tb testing.TB, upstreams []*server.Server) *server.Server {
 	tb.Helper()
-	s := newServer()
+	s := newServer(nil)
 	mount(tb, s, newBridge(tb, upstreams))
 	return s
 }
@@ -226,7 +226,7 @@ func startAndStop(tb testing.TB, upstreams []*server.Server) {
 	stop()
 }
 
-func list(tb testing.TB, session *client.Session) {
+func listTools(tb testing.TB, session *client.Session) {
 	tb.Helper()
 	for _, err := range session.Tools(tb.Context(), nil) {
 		if err != nil {
@@ -275,7 +275,7 @@ func serverForUsers(tb testing.TB, n int) *server.Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := newServer()
+	s := newServer(nil)
 	mount(tb, s, b)
 	return s
 }
@@ -285,7 +285,7 @@ func callAll(tb testing.TB, s *server.Server, n int) (session *client.Session) {
 	tb.Helper()
 	for i := range n {
 		session = connectAs(tb, s, fmt.Sprint("user", i))
-		call(tb, session, "server0__tool0")
+		call(tb, session, "server0__tool0", nil)
 	}
 	return session
 }
@@ -341,9 +341,9 @@ func searching(tb testing.TB, source *server.Server) *client.Session {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := newServer()
+	s := newServer(nil)
 	mount(tb, s, p)
-	return connect(tb, s)
+	return connect(tb, s, nil)
 }
 
 func search1(tb testing.TB, session *client.Session) {

@@ -19,16 +19,14 @@ import (
 func catalogRows() []row {
 	return []row{
 		{of: "tools", operation: "registration of all", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			return func() { addTools(newServer(nil), n) }
+			return func() { serverWithTools(n) }
 		}},
 		{of: "tools", operation: "call", n: 100, prepare: func(tb testing.TB, n int) func() {
-			s := newServer(nil)
-			addTools(s, n)
+			s := serverWithTools(n)
 			return caller(tb, s, "tool0")
 		}},
 		{of: "tools", operation: "list of all", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			s := newServer(nil)
-			addTools(s, n)
+			s := serverWithTools(n)
 			return lister(tb, s, n)
 		}},
 		{of: "tools", operation: "removal of all", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
@@ -40,8 +38,7 @@ func catalogRows() []row {
 			}
 		}},
 		{of: "tools", operation: "one is added and removed, and the catalog is built again", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			s := newServer(nil)
-			addTools(s, n)
+			s := serverWithTools(n)
 			entries, names := newTools(1)
 			return func() {
 				must(tb, s.Replace(entries...))
@@ -51,8 +48,7 @@ func catalogRows() []row {
 			}
 		}},
 		{of: "tools after a mount", operation: "registration of all", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			mounted := newServer(nil)
-			addTools(mounted, 1)
+			mounted := serverWithTools(1)
 			return func() {
 				s := newServer(nil)
 				must(tb, s.Mount(mounted.Provider(), &server.MountOptions{Prefix: "mounted_"}))
@@ -61,8 +57,7 @@ func catalogRows() []row {
 		}},
 		{of: "mounted tools", operation: "registration of one", n: 100, prepare: func(tb testing.TB, n int) func() {
 			s := newServer(nil)
-			mounted := newServer(nil)
-			addTools(mounted, n)
+			mounted := serverWithTools(n)
 			must(tb, s.Mount(mounted.Provider(), &server.MountOptions{Prefix: "mounted_"}))
 			entries, names := newTools(1)
 			return func() {
@@ -87,8 +82,7 @@ func catalogRows() []row {
 			}
 		}},
 		{of: "mounted servers within each other", operation: "call", n: 1, reason: "each server passes the call on", prepare: func(tb testing.TB, n int) func() {
-			s := newServer(nil)
-			addTools(s, 1)
+			s := serverWithTools(1)
 			for range n {
 				outer := newServer(nil)
 				must(tb, outer.Mount(s.Provider(), &server.MountOptions{Prefix: "m_"}))
@@ -191,6 +185,12 @@ func catalogRows() []row {
 
 var allVisible = mcp.Guard{Name: "all", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool { return true }}
 
+func serverWithTools(n int) *server.Server {
+	s := newServer(nil)
+	addTools(s, n)
+	return s
+}
+
 func addTools(s *server.Server, n int) {
 	for i := range n {
 		server.AddTool(s, server.Tool{Name: fmt.Sprint("tool", i)}, answer)
@@ -214,8 +214,7 @@ func mountAll(tb testing.TB, n int) *server.Server {
 	tb.Helper()
 	s := newServer(nil)
 	for i := range n {
-		mounted := newServer(nil)
-		addTools(mounted, 10)
+		mounted := serverWithTools(10)
 		must(tb, s.Mount(mounted.Provider(), &server.MountOptions{Prefix: fmt.Sprintf("m%d_", i)}))
 	}
 	return s

@@ -27,8 +27,8 @@ import (
 func clientRows() []row {
 	return []row{
 		{of: "tools of a server", operation: "list", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, serverWithTools(n))
-			return func() { list(tb, session) }
+			session := connect(tb, serverWithTools(n), nil)
+			return func() { listTools(tb, session) }
 		}},
 		{of: "open calls of a client", operation: "call", n: 10, prepare: func(tb testing.TB, n int) func() {
 			s := serverWithTools(1)
@@ -38,9 +38,9 @@ func clientRows() []row {
 				<-ctx.Done()
 				return "", ctx.Err()
 			})
-			session := connect(tb, s)
+			session := connect(tb, s, nil)
 			openCalls(tb, session, "open", n, begun)
-			return func() { call(tb, session, "tool0") }
+			return func() { call(tb, session, "tool0", nil) }
 		}},
 		{of: "subscriptions of a client", operation: "change of one resource", n: 2, prepare: func(tb testing.TB, n int) func() {
 			return changeResource(tb, n, client.Modern, func(session *client.Session) {
@@ -63,7 +63,7 @@ func clientRows() []row {
 		}},
 		{of: "subscriptions of a client", operation: "subscribe and close", n: 1, prepare: func(tb testing.TB, n int) func() {
 			s := serverWithResources(n + 1)
-			session := connect(tb, s)
+			session := connect(tb, s, nil)
 			for i := range n {
 				subscribe(tb, session, resource(i))
 			}
@@ -76,7 +76,7 @@ func clientRows() []row {
 			})
 		}},
 		{of: "results that a client keeps", operation: "read of one", n: 100, prepare: func(tb testing.TB, n int) func() {
-			session := connect(tb, serverWithResources(n))
+			session := connect(tb, serverWithResources(n), nil)
 			for i := range n {
 				read(tb, session, resource(i))
 			}
@@ -94,7 +94,7 @@ func clientRows() []row {
 				})
 			}},
 		{of: "calls that wait for a user behind a bridge", operation: "call that asks", n: 3, prepare: func(tb testing.TB, n int) func() {
-			source := newServer()
+			source := newServer(nil)
 			server.AddTool(source, server.Tool{Name: "ask"}, func(_ context.Context, r *server.Request, in openIn) (string, error) {
 				_, err := server.Elicit[struct{ Name string }](r, "name", fmt.Sprint(in.Open))
 				return "yes", err
@@ -105,7 +105,7 @@ func clientRows() []row {
 			if err != nil {
 				tb.Fatal(err)
 			}
-			s := newServer()
+			s := newServer(nil)
 			mount(tb, s, b)
 			asked := make(chan struct{}, n)
 			session := connectTo(tb, transport.Pipe(s), &client.Options{Limits: manyQuestions, Elicit: func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {

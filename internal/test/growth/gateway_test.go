@@ -31,32 +31,32 @@ func gatewayRows() []row {
 			for i := range n {
 				token, _ = g.Authenticator().Issue(fmt.Sprint("user", i))
 			}
-			return func() { request(tb, g.REST(nil), token, http.MethodPost, "/tools/tool0") }
+			return func() { ask(tb, g.REST(nil), token, http.MethodPost, "/tools/tool0") }
 		}},
 		{of: "tools of a gateway", operation: "call over REST", n: 100, prepare: func(tb testing.TB, n int) func() {
 			g := newGateway(tb, serverWithTools(n))
 			handler, token := g.REST(nil), g.Authenticator().Token()
-			return func() { request(tb, handler, token, http.MethodPost, "/tools/tool0") }
+			return func() { ask(tb, handler, token, http.MethodPost, "/tools/tool0") }
 		}},
 		{of: "tools of a gateway", operation: "list over REST", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
 			g := newGateway(tb, serverWithTools(n))
 			handler, token := g.REST(nil), g.Authenticator().Token()
-			return func() { request(tb, handler, token, http.MethodGet, "/tools") }
+			return func() { ask(tb, handler, token, http.MethodGet, "/tools") }
 		}},
 		{of: "tools of a gateway", operation: "OpenAPI document", n: 100, whole: true, prepare: func(tb testing.TB, n int) func() {
 			g := newGateway(tb, serverWithTools(n))
 			handler, token := g.REST(nil), g.Authenticator().Token()
-			return func() { request(tb, handler, token, http.MethodGet, "/openapi.json") }
+			return func() { ask(tb, handler, token, http.MethodGet, "/openapi.json") }
 		}},
 		{of: "upstreams of a gateway", operation: "call of a program in a sandbox", n: 10, prepare: func(tb testing.TB, n int) func() {
 			g := newGateway(tb, bridgeServer(tb, upstreams(n, 5)))
 			handler, token := g.Proxy(), g.Authenticator().Token()
-			return func() { request(tb, handler, token, http.MethodPost, "/server0/tools/tool0") }
+			return func() { ask(tb, handler, token, http.MethodPost, "/server0/tools/tool0") }
 		}},
 		{of: "upstreams of a gateway", operation: "list of servers", n: 10, whole: true, prepare: func(tb testing.TB, n int) func() {
 			g := newGateway(tb, bridgeServer(tb, upstreams(n, 5)))
 			handler, token := g.Proxy(), g.Authenticator().Token()
-			return func() { request(tb, handler, token, http.MethodGet, "/servers") }
+			return func() { ask(tb, handler, token, http.MethodGet, "/servers") }
 		}},
 		{of: "servers of a configuration", operation: "parse and expand", n: 16, whole: true, prepare: func(tb testing.TB, n int) func() {
 			text := configuration(n, `{"command":"server","args":["--root","${ROOT:-/srv}"],"env":{"A":"1"}}`)
@@ -86,7 +86,7 @@ func gatewayRows() []row {
 					if err != nil {
 						tb.Fatal(err)
 					}
-					call(tb, session, "tool0")
+					call(tb, session, "tool0", nil)
 					if err := session.Close(); err != nil {
 						tb.Fatal(err)
 					}
@@ -155,7 +155,7 @@ func newGateway(tb testing.TB, s *server.Server) *gateway.Gateway {
 	return gateway.New(s, &gateway.Options{Logger: silent})
 }
 
-func request(tb testing.TB, handler http.Handler, token, method, path string) {
+func ask(tb testing.TB, handler http.Handler, token, method, path string) {
 	tb.Helper()
 	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader("{}"))
 	r.Header.Set("Authorization", "Bearer "+token)

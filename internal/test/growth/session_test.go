@@ -19,7 +19,7 @@ import (
 func sessionRows() []row {
 	return []row{
 		{of: "principals", operation: "call of each in turn (2026-07-28)", n: 50, prepare: func(tb testing.TB, n int) func() {
-			e := newEndpoint(tb, newServerWithTool())
+			e := newEndpoint(tb, serverWithTools(1))
 			i := 0
 			return func() {
 				e.do(callTool0("", principal(i%n)))
@@ -27,7 +27,7 @@ func sessionRows() []row {
 			}
 		}},
 		{of: "sessions over HTTP", operation: "all are opened", n: 50, whole: true, prepare: func(tb testing.TB, n int) func() {
-			e := newEndpoint(tb, newServerWithTool())
+			e := newEndpoint(tb, serverWithTools(1))
 			return func() {
 				for i, session := range e.openAll(n) {
 					e.end(session, principal(i))
@@ -35,17 +35,17 @@ func sessionRows() []row {
 			}
 		}},
 		{of: "sessions over HTTP", operation: "one is opened and ended", n: 50, prepare: func(tb testing.TB, n int) func() {
-			e := newEndpoint(tb, newServerWithTool())
+			e := newEndpoint(tb, serverWithTools(1))
 			e.openAll(n)
 			return func() { e.end(e.open(""), "") }
 		}},
 		{of: "sessions over HTTP", operation: "call of one", n: 50, prepare: func(tb testing.TB, n int) func() {
-			e := newEndpoint(tb, newServerWithTool())
+			e := newEndpoint(tb, serverWithTools(1))
 			sessions := e.openAll(n)
 			return func() { e.do(callTool0(sessions[0], principal(0))) }
 		}},
 		{of: "sessions over HTTP", operation: "call without a session (2026-07-28)", n: 50, prepare: func(tb testing.TB, n int) func() {
-			e := newEndpoint(tb, newServerWithTool())
+			e := newEndpoint(tb, serverWithTools(1))
 			e.openAll(n)
 			return func() { e.do(callTool0("", "")) }
 		}},
@@ -57,14 +57,14 @@ func sessionRows() []row {
 			return func() { e.do(callTool0(sessions[0], principal(0))) }
 		}},
 		{of: "connections over a pipe", operation: "call of one", n: 50, prepare: func(tb testing.TB, n int) func() {
-			s := newServerWithTool()
+			s := serverWithTools(1)
 			for range n {
 				connect(tb, s, nil)
 			}
 			return caller(tb, s, "tool0")
 		}},
 		{of: "idle streams of sessions", operation: "call of one", n: 50, prepare: func(tb testing.TB, n int) func() {
-			e := newEndpoint(tb, newServerWithTool())
+			e := newEndpoint(tb, serverWithTools(1))
 			sessions := e.openAll(n)
 			for i, session := range sessions {
 				e.stream(request{session: session, principal: principal(i)}, "", func() {})
@@ -103,7 +103,7 @@ func sessionRows() []row {
 			return updater(s, arrived)
 		}},
 		{of: "headers of a request", operation: "call", n: 4, whole: true, prepare: func(tb testing.TB, n int) func() {
-			e := newEndpoint(tb, newServerWithTool())
+			e := newEndpoint(tb, serverWithTools(1))
 			call := callTool0("", "")
 			call.header = http.Header{}
 			for i := range n {
@@ -149,12 +149,6 @@ func sessionRows() []row {
 	}
 }
 
-func newServerWithTool() *server.Server {
-	s := newServer(nil)
-	addTools(s, 1)
-	return s
-}
-
 // end ends a session.
 func (e *endpoint) end(session, principal string) {
 	e.Helper()
@@ -171,7 +165,7 @@ func watched(i int) string { return fmt.Sprint("test://resource/", i) }
 // serverWithWatchers returns a server with n clients that watch a resource each.
 func serverWithWatchers(tb testing.TB, n int, watch func(e *endpoint, i int, notification string, arrived func()), notification string) (*server.Server, *counter) {
 	tb.Helper()
-	s := newServerWithTool()
+	s := serverWithTools(1)
 	addResources(s, n)
 	e, arrived := newEndpoint(tb, s), newCounter(tb)
 	for i := range n {
