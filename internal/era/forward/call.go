@@ -46,6 +46,7 @@ type forwardedCall struct {
 	asked   int           // number of questions to the caller so far; used by the current run only
 
 	questions atomic.Int64 // of the server so far
+	open      int          // questions of the server without an answer; protected by inFlight.mu
 
 	// These are set by [SuspendedCalls].
 	expiry *time.Timer

@@ -68,8 +68,10 @@ func (f *inFlight) close() {
 // find returns the call that a message of the server belongs to. A question belongs only to a
 // call of a caller that can be asked. Over HTTP, the message comes with the response to the
 // call. On other transports it belongs to the oldest call with a run attached, or to the oldest
-// call if none has one. If the calls are of several principals, the message belongs to no call.
-// If there is no call yet, added is closed when there may be one.
+// call if none has one. Of these, a question belongs to a call with the fewest open questions, since
+// the next question of a call waits for the answer to the one before. If the calls are of several
+// principals, the message belongs to no call. If there is no call yet, added is closed when there may
+// be one.
 func (f *inFlight) find(from jsonrpc.Peer, asks bool) (found *forwardedCall, added <-chan struct{}) {
 	if peer, ok := from.(transport.CallPeer); ok {
 		c, _ := peer.CallContext().Value(callKey{}).(*forwardedCall)
@@ -82,17 +84,27 @@ func (f *inFlight) find(from jsonrpc.Peer, asks bool) (found *forwardedCall, add
 		case c.principal != f.calls[0].principal:
 			return nil, nil
 		case asks && c.asks == nil:
-		case found == nil, !found.isAttached() && c.isAttached():
+		case found == nil, asks && c.open < found.open, (!asks || c.open == found.open) && !found.isAttached() && c.isAttached():
 			found = c
 		}
 	}
-	if found == nil {
+	switch {
+	case found == nil:
 		if f.added == nil {
 			f.added = make(chan struct{})
 		}
 		added = f.added
+	case asks:
+		found.open++
 	}
 	return found, added
+}
+
+// answered ends a question of a call that find returned.
+func (f *inFlight) answered(c *forwardedCall) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.open = max(c.open-1, 0) // find does not count questions over HTTP
 }
 
 // Log adds a log message to the call that it belongs to.
@@ -121,6 +133,7 @@ func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.Input
 		c, added := f.find(from, true)
 		switch {
 		case c != nil && c.asks != nil:
+			defer f.answered(c)
 			return c.ask(ctx, request)
 		case added == nil:
 			return nil, errNoCall
