@@ -72,7 +72,7 @@ func containsMatch(params [][]byte, g *glob) bool {
 // findQuery returns the index of the first pattern that matches the parameters of a canonical URI, or -1.
 func (g globs) findQuery(path, query string) int {
 	var params [][]byte
-	for _, param := range splitQuery(query) {
+	for _, param := range splitQuery(strings.Clone(query)) { // without the copy each decision about any name allocates
 		params = append(params, []byte(decodeParam(param)))
 	}
 	for i := range g {
