@@ -155,12 +155,18 @@ func (r *reflection) number(t reflect.Type) string {
 	return strconv.Itoa(n)
 }
 
-const referencePrefix = "#/$defs/"
+const (
+	// referencePrefix begins a reference to a definition in a written schema.
+	referencePrefix = "#/$defs/"
+	// typePrefix begins a reference to the number of a definition in a schema that is not written yet. No schema that a
+	// type returns has such a reference, because it is no URI.
+	typePrefix = "\x00"
+)
 
 // referred returns the definition that s refers to, or nil. A reference in a schema of a SchemaProvider
 // may have another target.
 func (r *reflection) referred(s *jsonschema.Schema) *definition {
-	number, ok := strings.CutPrefix(s.Ref, referencePrefix)
+	number, ok := strings.CutPrefix(s.Ref, typePrefix)
 	n, err := strconv.Atoi(number)
 	if !ok || err != nil || n < 0 || n >= len(r.definitions) {
 		return nil
@@ -256,7 +262,7 @@ func (r *reflection) provided(t reflect.Type, s *jsonschema.Schema) *jsonschema.
 		return s
 	}
 	r.definitions[r.numbers[t]].schema = s
-	return &jsonschema.Schema{Ref: referencePrefix + number}
+	return &jsonschema.Schema{Ref: typePrefix + number}
 }
 
 // composite describes a struct, list or map.
@@ -276,7 +282,7 @@ func (r *reflection) composite(t reflect.Type) *jsonschema.Schema {
 			return clone(body)
 		}
 	}
-	return &jsonschema.Schema{Ref: referencePrefix + number}
+	return &jsonschema.Schema{Ref: typePrefix + number}
 }
 
 // body describes a struct, list or map in place.

@@ -181,6 +181,7 @@ type (
 		item
 	}
 	custom    string
+	numbered  struct{ A int }
 	alias     struct{ C chan int }
 	described struct {
 		A any `json:"a" jsonschema:"required"`
@@ -193,6 +194,7 @@ func (extended) JSONSchemaExtend(s *jsonschema.Schema) { s.Title = "Extended" }
 func (custom) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Format: "custom"}
 }
+func (numbered) JSONSchema() *jsonschema.Schema         { return &jsonschema.Schema{Ref: "#/$defs/0"} }
 func (alias) JSONSchemaAlias() any                      { return item{} }
 func (described) GetFieldDocString(field string) string { return "field " + field }
 func (described) JSONSchemaProperty(name string) any {
@@ -210,6 +212,7 @@ func TestForLibraryMethods(t *testing.T) {
 		want string
 	}{
 		"JSONSchemaExtend": {schema.For[extended], anchored("extended", `{"title":"Extended",`+object(`"a":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/extended"}},"N":{"type":"integer"}`, `"a","kids","N"`)[1:])},
+		"a reference to a number": {schema.For[numbered], `{"$ref":"#/$defs/0"}`},
 		"JSONSchema": {schema.For[struct {
 			A custom   `json:"a" jsonschema_description:"one"`
 			B []custom `json:"b"`
