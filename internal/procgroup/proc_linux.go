@@ -15,7 +15,6 @@ type process struct {
 	pid       int
 	parent    int
 	startTime uint64 // in ticks of the kernel's clock
-	zombie    bool   // it has ended, and its parent has not waited for it
 }
 
 // processes returns all processes that are not hidden from this user.
@@ -57,14 +56,12 @@ func descendants(pid int) []process {
 func readStat(pid int) (p process, ok bool) {
 	var room [1024]byte // the line has at most 52 numbers and a short name
 	stat := room[:readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])]
-	const state, parent, startTime = 0, 1, 19 // after the name
+	const parent, startTime = 1, 19 // after the name
 	p.pid = pid
 	field := 0
 	for text := range bytes.FieldsSeq(stat[bytes.LastIndexByte(stat, ')')+1:]) {
 		var err error
 		switch field {
-		case state:
-			p.zombie = string(text) == "Z"
 		case parent:
 			p.parent, err = strconv.Atoi(string(text))
 		case startTime:

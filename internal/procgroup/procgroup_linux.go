@@ -1,6 +1,10 @@
 package procgroup
 
-import "syscall"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // signalOrphan has the kernel signal the child when this process dies.
 func signalOrphan(attr *syscall.SysProcAttr, signal syscall.Signal) { attr.Pdeathsig = signal }
@@ -9,12 +13,7 @@ func signalOrphan(attr *syscall.SysProcAttr, signal syscall.Signal) { attr.Pdeat
 // it reaps the child: until then no other process can get the id of the group. Then it kills
 // processes that have left the group.
 func (c *Child) wait() error {
-	const byPID = 1 // P_PID of waitid(2)
-	for {
-		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(c.cmd.Process.Pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if err != syscall.EINTR {
-			break
-		}
+	for unix.Waitid(unix.P_PID, c.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	c.killGroup()
 	leader, _ := readStat(c.cmd.Process.Pid)
@@ -22,8 +21,10 @@ func (c *Child) wait() error {
 	return c.cmd.Wait()
 }
 
-// isZombie reports whether the child has ended and was not waited for. c.mu is held, and c.ended is false.
+// isZombie reports whether the child has ended and was not waited for. c.mu is held, and c.ended is false. The
+// state in /proc is also that of a zombie if only the main thread of the child has ended.
 func (c *Child) isZombie() bool {
-	p, ok := readStat(c.cmd.Process.Pid)
-	return ok && p.zombie
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, c.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	return err == nil && info.Signo != 0
 }
