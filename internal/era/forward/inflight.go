@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -68,7 +69,7 @@ func (f *inFlight) close() {
 // find returns the call that a message of the server belongs to. A question belongs only to a
 // call of a caller that can be asked. Over HTTP, the message comes with the response to the
 // call. On other transports it belongs to the oldest call with a run attached, or to the oldest
-// call if none has one. Of these, a question belongs to a call with the fewest open questions, since
+// call if none has one. Of these, a question belongs to one with the fewest open questions, since
 // the next question of a call waits for the answer to the one before. If the calls are of several
 // principals, the message belongs to no call. If there is no call yet, added is closed when there may
 // be one.
@@ -79,13 +80,17 @@ func (f *inFlight) find(from jsonrpc.Peer, asks bool) (found *forwardedCall, add
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	attached := false // found has a run
 	for _, c := range f.calls {
-		switch {
-		case c.principal != f.calls[0].principal:
+		if c.principal != f.calls[0].principal {
 			return nil, nil
-		case asks && c.asks == nil:
-		case found == nil, asks && c.open < found.open, (!asks || c.open == found.open) && !found.isAttached() && c.isAttached():
-			found = c
+		}
+		if asks && c.asks == nil {
+			continue
+		}
+		isAttached := c.isAttached()
+		if found == nil || isAttached && !attached || isAttached == attached && asks && c.open < found.open {
+			found, attached = c, isAttached
 		}
 	}
 	switch {
@@ -133,8 +138,12 @@ func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.Input
 		c, added := f.find(from, true)
 		switch {
 		case c != nil && c.asks != nil:
-			defer f.answered(c)
-			return c.ask(ctx, request)
+			answer, err := c.ask(ctx, request)
+			f.answered(c)
+			if _, ofCall := from.(transport.CallPeer); ofCall || !errors.Is(err, errNotAsked) {
+				return answer, err
+			}
+			continue // it may belong to another call
 		case added == nil:
 			return nil, errNoCall
 		}
@@ -145,6 +154,8 @@ func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.Input
 		}
 	}
 }
+
+var errNotAsked = errors.New("the call has ended before its caller was asked")
 
 // ask passes a question to the current or the next run, and waits for the answer while the
 // request to the server is open.
@@ -168,6 +179,9 @@ func (c *forwardedCall) ask(ctx context.Context, request mcp.InputRequest) (mcp.
 		case <-q.answered:
 			return mcp.Raw(q.answer), q.err
 		case <-c.ended:
+			if asks != nil {
+				return nil, errNotAsked
+			}
 			return nil, errAbandoned
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -2,58 +2,86 @@ package forward
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // Concurrent calls that ask over a transport that does not say which call a question belongs to are all asked at once.
 func TestQuestionsOfConcurrentCalls(t *testing.T) {
-	const n = 5
-	var f inFlight
-	for range n {
-		f.add(&forwardedCall{asks: make(chan *question), notifications: notifications{call: new(mcp.Call)}})
-	}
-	oldest, asked := f.calls[0], map[*forwardedCall]bool{}
-	for range n {
-		c, _ := f.find(nil, true)
-		asked[c] = true
-		c.call = nil // its caller has the question, so that no run is attached
-	}
-	if len(asked) != n {
-		t.Errorf("%d of %d calls are asked", len(asked), n)
-	}
-	if c, _ := f.find(nil, true); c != oldest {
-		t.Error("one more question belongs to a call that is not the oldest")
-	}
-	f.answered(f.calls[3])
-	if c, _ := f.find(nil, true); c != f.calls[3] {
-		t.Error("the next question belongs to a call with a question")
-	}
-
-	attached := f.calls[4]
-	attached.call = new(mcp.Call)
-	if c, _ := f.find(nil, false); c != attached {
-		t.Error("a log message belongs to a call without a run")
+	for name, asked := range map[string]func(c *forwardedCall){
+		"the runs have not ended yet": func(*forwardedCall) {},
+		"the runs have ended":         func(c *forwardedCall) { c.call = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, calls := newInFlight(5)
+			for range calls {
+				c, _ := f.find(nil, true)
+				asked(c)
+			}
+			for i, c := range calls {
+				if c.open != 1 {
+					t.Errorf("call %d has %d questions", i, c.open)
+				}
+			}
+			if c, _ := f.find(nil, true); c != calls[0] {
+				t.Error("one more question belongs to a call that is not the oldest")
+			}
+			f.answered(calls[3])
+			if c, _ := f.find(nil, true); c != calls[3] {
+				t.Error("the next question belongs to a call with a question")
+			}
+		})
 	}
 }
 
-// Questions of concurrent calls whose runs are all attached belong to different calls.
-func TestQuestionsAtTheSameMoment(t *testing.T) {
-	const n = 5
-	var f inFlight
+// Messages belong to a call with a run, if there is one.
+func TestMessagesOfCallsWithoutRuns(t *testing.T) {
+	f, calls := newInFlight(3)
+	calls[0].call, calls[1].call = nil, nil
+	for range 2 {
+		for _, asks := range []bool{false, true} {
+			if c, _ := f.find(nil, asks); c != calls[2] {
+				t.Errorf("a message belongs to a call without a run; it asks: %t", asks)
+			}
+		}
+	}
+}
+
+// A question of a call that ends before its caller was asked belongs to another call.
+func TestQuestionOfEndedCall(t *testing.T) {
+	f, calls := newInFlight(2)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := f.Ask(t.Context(), nil, mcp.InputRequest{Method: mcp.MethodRootsList})
+		answered <- err
+	}()
+	waittest.Until(t, "the question belongs to the first call", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return calls[0].open == 1
+	})
+	f.remove(calls[0])
+	close(calls[0].ended)
+	q := waittest.Receive(t, "the question of the second call", calls[1].asks)
+	q.answer = []byte(`{"roots":[]}`)
+	close(q.answered)
+	if err := waittest.Receive(t, "the answer", answered); err != nil {
+		t.Error(err)
+	}
+}
+
+// newInFlight returns n calls with runs.
+func newInFlight(n int) (f *inFlight, calls []*forwardedCall) {
+	f = new(inFlight)
+	client := &Client{suspended: NewSuspendedCalls(), limits: questionLimits{rounds: 10}}
 	for range n {
-		f.add(&forwardedCall{asks: make(chan *question), notifications: notifications{call: new(mcp.Call)}})
+		f.add(&forwardedCall{client: client, asks: make(chan *question), ended: make(chan struct{}), notifications: notifications{call: new(mcp.Call)}})
 	}
-	asked := map[*forwardedCall]bool{}
-	for range n {
-		c, _ := f.find(nil, true)
-		asked[c] = true
-	}
-	if len(asked) != n {
-		t.Errorf("%d of %d calls are asked", len(asked), n)
-	}
+	return f, slices.Clone(f.calls)
 }
 
 // A question of a task counts once, whoever asks for the state of the task at the same time.
