@@ -174,11 +174,9 @@ func compileGlobs(path string, patterns []string, limit int) (globs, error) {
 			return nil, &CompileError{fmt.Sprintf("%s[%d]", path, i), err.Error()}
 		}
 		compiled[i] = compileGlob(pattern)
-		canonical := uritemplate.Equivalent(pattern)
-		if canonical != pattern {
+		if canonical := uritemplate.Equivalent(pattern); canonical != pattern {
 			compiled[i].ofURIs = new(compileGlob(canonical))
 		}
-		compiled[i].queries = compileQueries(canonical)
 	}
 	return compiled, nil
 }

@@ -41,9 +41,8 @@
 // list, and a rule that denies or asks, applies if it matches the canonical spelling or the one that the caller uses.
 // An allow list, a rule that allows, and an exception of a rule that denies or asks must match the canonical spelling.
 // A resource template may ignore the query and the fragment of a URI. For URIs that a template matches, a pattern that
-// denies or asks applies also if it matches the URI without the fragment, or without both. The parameters of a query may
-// have any order: a pattern with a query that denies or asks also applies if the URI has, among others, a parameter for each
-// one of the pattern. Parameters are compared decoded, and are separated by & or ;.
+// denies or asks applies also if it matches the URI without the fragment, or without both. A pattern with a query does not
+// protect such URIs, because the caller may give the parameters in another order, or add some: deny the URI without a query.
 // Patterns of URIs may be written in any spelling, but text after a wildcard in the host in lower case.
 //
 // The guard of package approval enforces a policy and has a person decide about the calls for

@@ -13,7 +13,6 @@ type glob struct {
 	literal string // the prefix of every match
 	rest    []part // the parts after the prefix
 	ofURIs  *glob  // the canonical spelling of a pattern of URIs; nil if it is the pattern
-	queries []queryGlob
 }
 
 // A part is one part of a pattern.
@@ -240,14 +239,9 @@ func (g globs) findName(name spellings) (index int, isCanonical bool) {
 	}
 	if name.isMatched {
 		resource, _, _ := strings.Cut(name.canonical, "#")
-		path, query, hasQuery := strings.Cut(resource, "?")
+		path, _, _ := strings.Cut(resource, "?")
 		for _, part := range [...]string{resource, path} {
 			if i := g.findSpelling(part, true); i >= 0 {
-				return i, false
-			}
-		}
-		if hasQuery {
-			if i := g.findQuery(path, query); i >= 0 {
 				return i, false
 			}
 		}
