@@ -21,15 +21,13 @@ import (
 //
 // All methods may be called concurrently.
 type Conn struct {
-	handler  Handler
-	stream   Stream           // nil if all messages come through Receive
-	recycler bufpool.Recycler // the stream, if it can reuse frames; else nil
-	charger  bufpool.Charger  // the stream, if it charges large frames; else nil
-	opts     Options
-	calls    callTable
-	idle     atomic.Int32 // number of idle workers
-	running  atomic.Bool
-	done     chan struct{} // closed when Run has returned; nil without a stream
+	handler Handler
+	stream  Stream // nil if all messages come through Receive
+	opts    Options
+	calls   callTable
+	idle    atomic.Int32 // number of idle workers
+	running atomic.Bool
+	done    chan struct{} // closed when Run has returned; nil without a stream
 
 	handlerBound  atomic.Bool // handler is set
 	handlerClosed atomic.Bool // HandleClose was called
@@ -52,8 +50,6 @@ func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 		}
 		c.stream = stream
 	}
-	c.recycler, _ = stream.(bufpool.Recycler)
-	c.charger, _ = stream.(bufpool.Charger)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.input, c.endInput = c.ctx, c.cancel
 	if stream != nil { // otherwise the input ends with the connection
@@ -124,8 +120,8 @@ func (c *Conn) read(ctx context.Context) (err error) {
 // readFrame reads and handles one frame.
 func (c *Conn) readFrame(o origin) error {
 	frame, err := c.stream.Read()
-	if c.charger != nil {
-		o.charge = c.charger.TakeCharge()
+	if charger, ok := c.stream.(bufpool.Charger); ok {
+		o.charge = charger.TakeCharge()
 		defer o.charge.Release() // running calls retain it
 	}
 	if c.isClosing() {
@@ -138,8 +134,10 @@ func (c *Conn) readFrame(o origin) error {
 	if err != nil {
 		return err
 	}
-	if c.receive(o, frame) && c.recycler != nil {
-		c.recycler.Recycle(frame)
+	if c.receive(o, frame) {
+		if recycler, ok := c.stream.(bufpool.Recycler); ok {
+			recycler.Recycle(frame)
+		}
 	}
 	return nil
 }

@@ -87,7 +87,11 @@ func (c core) Watch(ctx context.Context, call *mcp.Call, filter mcp.Subscription
 		}
 	}
 	c.watchReplicas(ctx)
-	to.stops = append(to.stops, c.changes.watch(call.Caller.Principal, to.filter, notify))
+	stop = c.changes.watch(call.Caller.Principal, to.filter, notify)
+	if len(to.stops) == 0 { // a session that watches only lists does not keep the subscription in memory
+		return to.filter, stop, nil
+	}
+	to.stops = append(to.stops, stop)
 	return to.filter, to.stop, nil
 }
 
