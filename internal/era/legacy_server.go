@@ -18,7 +18,7 @@ import (
 type legacySession struct {
 	caller  atomic.Pointer[mcp.Caller] // nil before the handshake
 	changes changeQueue
-	roots   changeQueue // has one change while the core must be notified of changed roots
+	roots   atomic.Int32 // number of changes of the roots of which the core was not notified yet
 
 	mu        sync.Mutex
 	declared  *mcp.ServerCapabilities // by the answer to the handshake
@@ -230,11 +230,11 @@ func (b *binding) sendChanges(ctx context.Context) {
 // rootsChanged passes a change of the client's roots to the core, one at a time. Changes that wait
 // are one change.
 func (b *binding) rootsChanged() {
-	if caller := b.legacy.caller.Load(); caller == nil || caller.Capabilities.Roots == nil || !b.legacy.roots.add(mcp.Change{}) {
-		return
+	if caller := b.legacy.caller.Load(); caller == nil || caller.Capabilities.Roots == nil || b.legacy.roots.Add(1) > 1 {
+		return // no roots, or a goroutine notifies the core
 	}
 	b.link.Go(func(ctx context.Context) {
-		for len(b.legacy.roots.take()) > 0 {
+		for waiting := b.legacy.roots.Load(); waiting > 0; waiting = b.legacy.roots.Add(-waiting) {
 			b.server.core.RootsChanged(ctx, b.legacy.caller.Load())
 		}
 	})

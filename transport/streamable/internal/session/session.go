@@ -44,8 +44,8 @@ type session struct {
 	// Guarded by sessions.mu.
 	users int         // requests and calls in progress
 	timer *time.Timer // of check
-	used  bool        // since the record was refreshed
 	until time.Time   // when the session ends if it is idle
+	used  bool        // since the record was refreshed
 	ended bool
 }
 
