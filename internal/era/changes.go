@@ -55,7 +55,8 @@ func (q *changeQueue) take() []mcp.Change {
 	return pending
 }
 
-// run sends changes until ctx ends, one of the two channels is closed or sending fails.
+// run sends changes until ctx ends, one of the two channels is closed or sending fails. Its frame is small, because
+// there may be thousands of subscriptions that wait here.
 func (q *changeQueue) run(ctx context.Context, inputEnd, stop <-chan struct{}, send func(mcp.Change) error) error {
 	for {
 		select {
@@ -67,12 +68,19 @@ func (q *changeQueue) run(ctx context.Context, inputEnd, stop <-chan struct{}, s
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		for _, change := range q.take() {
-			if err := send(change); err != nil {
-				return err
-			}
+		if err := q.sendPending(send); err != nil {
+			return err
 		}
 	}
+}
+
+func (q *changeQueue) sendPending(send func(mcp.Change) error) error {
+	for _, change := range q.take() {
+		if err := send(change); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // notifyChange notifies a peer of a change. tag is the _meta of the subscription, nil for

@@ -18,13 +18,9 @@ import (
 
 // handleModern answers a modern request. MCP 2026-07-28, basic/versioning and basic/index.
 func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
-	principal, network := b.client(ctx)
-	caller, err := b.server.callers.caller(req, principal, network)
+	caller, err := b.modernCaller(ctx, req)
 	if err != nil {
 		return err
-	}
-	if !methods[req.Method].in(caller.Version) {
-		return methodNotFound(req.Method)
 	}
 	switch req.Method {
 	case mcp.MethodDiscover:
@@ -35,6 +31,16 @@ func (b *binding) handleModern(ctx context.Context, from jsonrpc.Peer, req *json
 		return b.stream(ctx, from, req, caller, reply)
 	}
 	return b.callModern(ctx, from, req, caller, reply)
+}
+
+// modernCaller returns the client of a modern request whose version has the method.
+func (b *binding) modernCaller(ctx context.Context, req *jsonrpc.Request) (*mcp.Caller, error) {
+	principal, network := b.client(ctx)
+	caller, err := b.server.callers.caller(req, principal, network)
+	if err == nil && !methods[req.Method].in(caller.Version) {
+		err = methodNotFound(req.Method)
+	}
+	return caller, err
 }
 
 func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {

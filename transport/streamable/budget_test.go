@@ -1,11 +1,13 @@
 package streamable_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -445,7 +447,7 @@ func TestIdleSessionBudget(t *testing.T) {
 	if racetest.Enabled {
 		t.Skip("the race detector allocates")
 	}
-	const sessions, most = 4000, 2688 // 72 bytes are the network of its client, and what is counted for it
+	const sessions, most = 4000, 2500
 	endpoint := streamable.Handler(newServer(), &streamable.Options{Logger: quiet})
 	defer endpoint.Close()
 	request := repeater(t, endpoint, http.Header{}, initialize(mcp.Version20251125))
@@ -470,5 +472,47 @@ func TestIdleSessionBudget(t *testing.T) {
 	t.Logf("an idle session takes %d bytes", got)
 	if got > most {
 		t.Errorf("an idle session takes %d bytes, want at most %d", got, most)
+	}
+}
+
+// An idle stream waits with a stack of 8 KB, and its connection with one of 2 KB: a request needs more, but the garbage
+// collector halves a stack that is used to less than a quarter.
+func TestIdleStreamStack(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector makes frames larger")
+	}
+	const streams, most = 200, 14 << 10
+	endpoint := streamable.Handler(newServer(), &streamable.Options{Logger: quiet})
+	web := httptest.NewServer(endpoint)
+	t.Cleanup(func() {
+		endpoint.Close()
+		web.Close()
+	})
+	stacks := func() int64 {
+		runtime.GC()
+		runtime.GC() // each halves a stack
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.StackInuse)
+	}
+	open := func(n int) {
+		for range n {
+			conn, err := net.Dial("tcp", web.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"+
+				"MCP-Protocol-Version: %s\r\nMcp-Method: %s\r\nContent-Length: %d\r\n\r\n%s", mcp.Version20260728, mcp.MethodSubscriptionsListen, len(listen), listen)
+			if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+				t.Fatalf("the response begins with %q, %v", line, err)
+			}
+		}
+	}
+	open(10)
+	before := stacks()
+	open(streams)
+	if got := (stacks() - before) / streams; got > most {
+		t.Errorf("an idle stream has %d bytes of stacks, want at most %d", got, most)
 	}
 }

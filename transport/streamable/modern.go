@@ -24,15 +24,10 @@ import (
 // when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
 func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request, declared []byte) {
 	network := httpguard.Network(r, e.opts.TrustedProxies)
-	ctx := transport.WithNetwork(r.Context(), network)
-	if hasRequestMeta(req, declared) {
-		err := e.checkHeaders(r.Header, req, declared)
-		if err == errUnlistedTool {
-			ctx = e.withHeaderCheck(ctx, r.Header, req)
-		} else if err != nil {
-			wire.RefuseCall(w, http.StatusBadRequest, req, wire.Error(err))
-			return
-		}
+	ctx, err := e.callContext(r, network, req, declared)
+	if err != nil {
+		wire.RefuseCall(w, http.StatusBadRequest, req, wire.Error(err))
+		return
 	}
 	isStream := quota.IsSubscription(req.Method)
 	if isStream && !accepts.Events {
@@ -51,13 +46,26 @@ func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Ac
 		defer func() { memory.Bytes = x.reply.Buf; memory.Free() }()
 		x.reply.Buf = memory.Bytes
 	}
-	err := jsonrpc.Answer(ctx, e.modern, &x, req, &x.reply)
+	err = jsonrpc.Answer(ctx, e.modern, &x, req, &x.reply)
 	if errors.Is(r.Context().Err(), context.Canceled) { // a call that exceeded a deadline is answered
 		x.discard()
 	} else {
 		addErrorHeaders(w, err) // no effect if the response has begun
 		x.finish(status(err), x.reply.Buf)
 	}
+}
+
+// callContext compares the headers of a call with its body, and returns the context of the call.
+func (e *handler) callContext(r *http.Request, network string, req *jsonrpc.Request, declared []byte) (context.Context, error) {
+	ctx := transport.WithNetwork(r.Context(), network)
+	if !hasRequestMeta(req, declared) {
+		return ctx, nil
+	}
+	err := e.checkHeaders(r.Header, req, declared)
+	if err == errUnlistedTool {
+		return e.withHeaderCheck(ctx, r.Header, req), nil
+	}
+	return ctx, err
 }
 
 // status returns the status of a response. Errors of calls that were executed have status
