@@ -30,7 +30,7 @@ type Bridge struct {
 	self          *server.Catalog // has the id and no entries
 	suspended     *client.SuspendedCalls
 	members       atomic.Pointer[[]*member]
-	merged        atomic.Pointer[server.Catalog]
+	merged        atomic.Pointer[mergedCatalog]
 	guardedServer *server.Server // mounts mergedProvider behind the guards and middleware
 }
 
@@ -59,7 +59,7 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 		return nil, err
 	}
 	members, _ := b.nextMembers(nil, configs)
-	b.merged.Store(&server.Catalog{})
+	b.merged.Store(&mergedCatalog{Catalog: &server.Catalog{}})
 	if err := checkNames(b.merged.Load(), b.self, members); err != nil {
 		return nil, err
 	}
@@ -78,14 +78,14 @@ type mergedProvider struct{ *Bridge }
 
 func (p mergedProvider) Catalog() *server.Catalog {
 	for {
-		before := p.merged.Load()
-		now := merge(before, p.self, *p.members.Load())
-		if now == before {
-			return now
+		before, members := p.merged.Load(), *p.members.Load()
+		if before.isOf(members) {
+			return before.Catalog
 		}
+		now := merge(before, p.self, members)
 		if p.merged.CompareAndSwap(before, now) {
 			logNew(p.opts.Logger, entryNotOffered, before.Collisions(), now.Collisions())
-			return now
+			return now.Catalog
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (b *Bridge) Run(ctx context.Context, ready func(), changed func(mcp.Change)
 	}
 	err := b.waitStarted(ctx)
 	if err == nil {
-		b.merged.Store(&server.Catalog{}) // the order in which servers became ready must not decide collisions
+		b.merged.Store(&mergedCatalog{Catalog: &server.Catalog{}}) // the order in which servers became ready must not decide collisions
 		err = checkNames(b.merged.Load(), b.self, *b.members.Load())
 	}
 	if err == nil {

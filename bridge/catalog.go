@@ -531,18 +531,38 @@ func misconfigured(c *server.Catalog) error {
 	})...)
 }
 
+// A mergedCatalog is the catalog of all members, with the catalogs that it was merged from.
+type mergedCatalog struct {
+	*server.Catalog
+	parts []server.Part
+}
+
+// isOf reports whether merge would return the same catalog. It allocates nothing, since each call looks up the catalog.
+func (c *mergedCatalog) isOf(members []*member) bool {
+	if len(c.parts) != len(members)+1 {
+		return false
+	}
+	for i, m := range members {
+		if c.parts[i].Catalog != m.Catalog() {
+			return false
+		}
+	}
+	return true
+}
+
 // merge returns the catalog of all members. self is the catalog with the id of the bridge.
-func merge(before, self *server.Catalog, members []*member) *server.Catalog {
+func merge(before *mergedCatalog, self *server.Catalog, members []*member) *mergedCatalog {
 	parts := make([]server.Part, 0, len(members)+1)
 	for _, m := range members {
 		parts = append(parts, server.Part{Owner: m.owner, Catalog: m.Catalog()})
 	}
-	return server.Merge(before, append(parts, server.Part{Owner: "the bridge", Catalog: self})...)
+	parts = append(parts, server.Part{Owner: "the bridge", Catalog: self})
+	return &mergedCatalog{server.Merge(before.Catalog, parts...), parts}
 }
 
 // checkNames joins the collisions of tools and prompts of members that are not in before.
 // Collisions of resources are not errors: the servers choose URIs, not the configuration.
-func checkNames(before, self *server.Catalog, members []*member) error {
+func checkNames(before *mergedCatalog, self *server.Catalog, members []*member) error {
 	var errs []error
 	for _, collision := range newErrors(before.Collisions(), merge(before, self, members).Collisions()) {
 		if isNamed(collision.Kind) {

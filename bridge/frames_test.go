@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -159,6 +160,32 @@ func TestAllocations(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each call looks up the catalog, however many servers there are.
+func TestCatalogAllocations(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	var configs []bridge.Config
+	for i := range 50 {
+		configs = append(configs, bridge.Config{Alias: fmt.Sprint("server", i), Dialer: dialerTo(echo(nil))})
+	}
+	b, err := bridge.New(nil, configs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := server.New(mcp.Implementation{Name: "front"}, nil)
+	for i := range 50 {
+		if err := front.Mount(echo(nil).Provider(), &server.MountOptions{Prefix: fmt.Sprint("server", i, "_")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for of, p := range map[string]interface{ Catalog() *server.Catalog }{"bridge": b, "server": front} {
+		if n := testing.AllocsPerRun(100, func() { p.Catalog() }); n > 0 {
+			t.Errorf("the catalog of a %s takes %v allocations, want none", of, n)
+		}
 	}
 }
 

@@ -223,8 +223,10 @@ func (s *Server) Catalog() *Catalog {
 	if len(mounts) == 0 {
 		return s.registry.catalog()
 	}
-	var room [8]Part // avoids an allocation
-	parts := append(slices.Grow(room[:0], 1+len(mounts)), Part{serverPart, s.registry.catalog()})
+	if merged := s.merged.Load(); merged != nil && s.isMerged(merged, mounts) {
+		return merged
+	}
+	parts := append(make([]Part, 0, 1+len(mounts)), Part{serverPart, s.registry.catalog()})
 	for _, m := range mounts {
 		parts = append(parts, m.part())
 	}
@@ -236,6 +238,20 @@ func (s *Server) Catalog() *Catalog {
 			return merged
 		}
 	}
+}
+
+// isMerged reports whether a catalog was merged from the current catalogs. It allocates nothing, since each call looks up
+// the catalog.
+func (s *Server) isMerged(c *Catalog, mounts []*mount) bool {
+	if len(c.parts) != 1+len(mounts) || c.parts[0].Catalog != s.registry.catalog() {
+		return false
+	}
+	for i, m := range mounts {
+		if c.parts[1+i].Catalog != m.part().Catalog {
+			return false
+		}
+	}
+	return true
 }
 
 // serverPart is the owner, in a [CollisionError], of the entries that are registered with the
