@@ -217,7 +217,11 @@ func uiError(err error) error {
 // ShowsApps reports whether the client shows views of the type [MIMETypeApp] (MCP Apps). A tool can
 // return text for the model alone if it is false.
 func (c *ClientCapabilities) ShowsApps() bool {
-	settings, err := jsonscan.ReadObject(c.Extensions[ExtensionUI])
+	declared := c.Extensions[ExtensionUI]
+	if declared == nil {
+		return false
+	}
+	settings, err := jsonscan.ReadObject(declared)
 	if err != nil {
 		return false
 	}

@@ -137,14 +137,15 @@ func (e envelope) append(dst, result []byte) ([]byte, error) {
 	if meta == nil {
 		meta = json.RawMessage("{}")
 	}
-	edits := []jsonscan.Edit{{Name: "resultType", Value: resultComplete}}
+	edits := append(make([]jsonscan.Edit, 0, 4), jsonscan.Edit{Name: "resultType", Value: resultComplete})
 	if e.ttl != nil && present("ttlMs") == nil {
 		edits = append(edits, jsonscan.Edit{Name: "ttlMs", Value: e.ttl})
 	}
 	if e.ttl != nil && present("cacheScope") == nil {
 		edits = append(edits, jsonscan.Edit{Name: "cacheScope", Value: e.scope})
 	}
-	if meta, err = jsonscan.Splice(nil, meta, jsonscan.Edit{Name: mcp.MetaServerInfo, Value: e.serverInfo}); err != nil {
+	room := make([]byte, 0, len(meta)+len(e.serverInfo)+len(mcp.MetaServerInfo)+len(`"":,`))
+	if meta, err = jsonscan.Splice(room, meta, jsonscan.Edit{Name: mcp.MetaServerInfo, Value: e.serverInfo}); err != nil {
 		return dst, err
 	}
 	edits = append(edits, jsonscan.Edit{Name: "_meta", Value: meta})
