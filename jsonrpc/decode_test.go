@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 )
@@ -403,6 +404,9 @@ func TestSuiteInParams(t *testing.T) {
 }
 
 func TestDecodeAllocations(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("pools are random with the race detector")
+	}
 	for name, text := range map[string]string{
 		"call":         call100B,
 		"10 KB":        string(callOf(10_000)),
