@@ -204,6 +204,14 @@ func (described) JSONSchemaProperty(name string) any {
 	return nil
 }
 
+// A reference in a schema that a type returns is not one to the type, whatever its name.
+func TestReferenceOfProvidedSchema(t *testing.T) {
+	raw, err := schema.For[numbered]()
+	if want := `{"$ref":"#/$defs/0"}`; err != nil || string(raw) != want {
+		t.Errorf("%s, %v; want %s", raw, err, want)
+	}
+}
+
 // The methods that github.com/invopop/jsonschema calls describe types here too.
 func TestForLibraryMethods(t *testing.T) {
 	itemSchema := object(`"N":{"type":"integer"}`, `"N"`)
@@ -212,7 +220,6 @@ func TestForLibraryMethods(t *testing.T) {
 		want string
 	}{
 		"JSONSchemaExtend": {schema.For[extended], anchored("extended", `{"title":"Extended",`+object(`"a":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/extended"}},"N":{"type":"integer"}`, `"a","kids","N"`)[1:])},
-		"a reference to a number": {schema.For[numbered], `{"$ref":"#/$defs/0"}`},
 		"JSONSchema": {schema.For[struct {
 			A custom   `json:"a" jsonschema_description:"one"`
 			B []custom `json:"b"`
