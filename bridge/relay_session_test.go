@@ -122,6 +122,14 @@ func TestRelayOpensNextSession(t *testing.T) {
 			want:    []string{"initialize", "notifications/initialized", `logging/setLevel "debug"`, `resources/subscribe "a:"`, `resources/subscribe "b:"`, "x/work"},
 			changes: []string{"notifications/tools/list_changed ", `notifications/resources/updated {"uri":"a:"}`, `notifications/resources/updated {"uri":"b:"}`},
 		},
+		"other spellings": {
+			before: []string{
+				initialize, initialized, `resources/subscribe {"uri":"file:///a%7Eb"}`, `resources/unsubscribe {"uri":"file:///a~b"}`,
+				`resources/subscribe {"uri":"file:\/\/\/c"}`, `resources/unsubscribe {"uri":"file:///c"}`, `resources/subscribe {"uri":"file:\/\/\/%7Ed"}`,
+			},
+			want:    []string{"initialize", "notifications/initialized", `resources/subscribe "file:\/\/\/%7Ed"`, "x/work"},
+			changes: []string{"notifications/tools/list_changed ", `notifications/resources/updated {"uri":"file:\/\/\/%7Ed"}`},
+		},
 		"no handshake": {before: []string{"x/work {}"}, want: []string{"x/work"}},
 		"notification": {
 			before: []string{initialize, initialized}, then: `notifications/roots/list_changed {}`,

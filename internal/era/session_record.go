@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -19,10 +19,10 @@ import (
 // has lost this one. The zero value is ready for use. Its methods may be called concurrently.
 type SessionRecord struct {
 	mu         sync.Mutex
-	initialize json.RawMessage // the params of the handshake; nil before it
-	version    json.RawMessage // that the server has answered
-	level      json.RawMessage // of logging/setLevel; nil before it
-	resources  map[string]bool // the URIs that the client subscribes to, as JSON
+	initialize json.RawMessage            // the params of the handshake; nil before it
+	version    json.RawMessage            // that the server has answered
+	level      json.RawMessage            // of logging/setLevel; nil before it
+	resources  map[string]json.RawMessage // the URIs that the client subscribes to, by their canonical spelling
 }
 
 // maxRecordedLevel is the longest level of log messages, in bytes, that is repeated.
@@ -44,15 +44,18 @@ func (r *SessionRecord) Add(req *jsonrpc.Request, resp *jsonrpc.Response) {
 		}
 	case mcp.MethodResourcesSubscribe:
 		if r.resources == nil {
-			r.resources = make(map[string]bool)
+			r.resources = make(map[string]json.RawMessage)
 		}
 		if uri := req.Member("uri"); len(uri) <= MaxWatchedURI && len(r.resources) < MaxSubscribed {
-			r.resources[string(uri)] = true
+			r.resources[canonicalURI(uri)] = bytes.Clone(uri)
 		}
 	case mcp.MethodResourcesUnsubscribe:
-		delete(r.resources, string(req.Member("uri")))
+		delete(r.resources, canonicalURI(req.Member("uri")))
 	}
 }
+
+// canonicalURI returns the canonical spelling of a URI in JSON. A client may unsubscribe in another spelling.
+func canonicalURI(uri json.RawMessage) string { return uritemplate.Equivalent(jsonscan.Unquote(uri)) }
 
 var errOtherVersion = errors.New("the server has lost the session, and speaks another version of the protocol now; connect again")
 
@@ -60,7 +63,11 @@ var errOtherVersion = errors.New("the server has lost the session, and speaks an
 // changed for the client.
 func (r *SessionRecord) Reopen(ctx context.Context, server jsonrpc.Peer, log *slog.Logger, changed func(method string, params json.RawMessage)) error {
 	r.mu.Lock()
-	initialize, version, level, uris := r.initialize, r.version, r.level, slices.Sorted(maps.Keys(r.resources))
+	initialize, version, level := r.initialize, r.version, r.level
+	var uris []string
+	for _, key := range sortedKeys(r.resources) {
+		uris = append(uris, string(r.resources[key]))
+	}
 	r.mu.Unlock()
 	if initialize == nil {
 		return nil
