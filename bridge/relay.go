@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -63,7 +64,7 @@ func Relay(dialer transport.Dialer, opts *RelayOptions) *Relayer {
 // receive as an internal error of JSON-RPC. A server that runs, and does not know its session any
 // more ([transport.ErrSessionLost]), gets a new session: the relay repeats the client's handshake, level of
 // log messages and subscriptions to resources, and notifies the client that all lists and these resources may have
-// changed. A call that the server refused for that reason is sent in the new session. A call that may have been executed
+// changed. It does so also if the client sends nothing, and tries again after pauses of at most 30 s. A call that the server refused for that reason is sent in the new session. A call that may have been executed
 // fails, and is not sent again.
 //
 // A relay does not limit the time of a call: the client's cancellation is forwarded. If the
@@ -124,6 +125,7 @@ type relayLink struct {
 	calls   int
 	idle    chan struct{}     // closed when calls is 0; nil unless drain waits for that
 	server  *relayServer      // the latest connection, nil before the first message
+	pause   backoff.Backoff   // before the next session
 	session era.SessionRecord // unused on shared links
 	servers sync.WaitGroup
 }
@@ -234,6 +236,32 @@ func (l *relayLink) latest() *relayServer {
 	l.server = s
 	l.servers.Go(s.run)
 	return s
+}
+
+// openNext opens the next session of the client after the server has lost one, which lasted for a time. A client that only
+// waits for notifications sends no message that would open it. openNext tries until a session is open or the link ends.
+func (l *relayLink) openNext(lasted time.Duration) {
+	for l.session.IsOpen() {
+		select {
+		case <-time.After(l.nextPause(lasted)):
+		case <-l.ctx.Done():
+			return
+		}
+		if _, err := l.connected(l.ctx); err == nil {
+			return
+		}
+		lasted = 0
+	}
+}
+
+// nextPause returns the pause before the next session. Pauses become longer while sessions are short.
+func (l *relayLink) nextPause(lasted time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lasted >= stableAfter {
+		l.pause.Reset()
+	}
+	return l.pause.Next()
 }
 
 // Handle forwards a call to the server, after the client's earlier notifications.

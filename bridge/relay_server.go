@@ -34,28 +34,34 @@ type relayServer struct {
 	tokens int64        // progress tokens that were made
 }
 
-// run connects, and closes the connection when the link ends.
+// run connects, and closes the connection when the link ends. If the server has lost the session, run opens the next one.
 func (s *relayServer) run() {
 	ctx, cancel := context.WithTimeout(s.link.ctx, s.link.relayer.opts.ConnectTimeout)
 	s.conn, s.err = s.link.relayer.dialer.Dial(ctx, s)
-	opened := s.err == nil
-	if opened {
+	dialed := s.err == nil
+	if dialed {
 		s.err = s.openAgain(ctx)
 	}
 	cancel()
 	close(s.ready)
 	switch {
-	case !opened:
+	case !dialed:
 		return
 	case s.err != nil:
 		_ = s.conn.Close() // the error of the handshake is reported
 		return
 	}
+	opened := time.Now()
 	select {
 	case <-s.conn.Done():
+		_, err := s.conn.Call(s.link.ctx, mcp.MethodPing, nil) // it is not sent: the error says why the connection has ended
+		s.checkLost(err)
 	case <-s.link.ctx.Done():
 	}
-	_ = s.conn.Close() // the link has ended: no client is left to report an error to
+	_ = s.conn.Close() // nothing is left to report an error to
+	if s.lost.Load() {
+		s.link.openNext(time.Since(opened))
+	}
 }
 
 // openAgain opens the session of the client at a new connection, if the client has one, and notifies the client of

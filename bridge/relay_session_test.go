@@ -7,8 +7,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -22,13 +24,29 @@ type forgetfulDialer struct {
 	sessions int // the sessions before this one are lost
 	delivery jsonrpc.Delivery
 	got      []string
+	conns    []transport.Conn
+	fails    int // how often Dial fails
 }
 
 func (d *forgetfulDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
 	conn, err := transport.Pipe(&forgetfulServer{d}).Dial(ctx, handler)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.fails > 0 {
+		d.fails--
+		conn.Close()
+		return nil, transport.ErrNotReached
+	}
+	d.conns = append(d.conns, conn)
 	return &forgetfulConn{conn, d, d.sessions}, err
+}
+
+// end ends the latest connection.
+func (d *forgetfulDialer) end() {
+	d.mu.Lock()
+	conn := d.conns[len(d.conns)-1]
+	d.mu.Unlock()
+	conn.Close()
 }
 
 // lose makes the server forget all sessions. How it refuses the next call says whether that may have been executed.
@@ -227,6 +245,85 @@ func TestRelayOfServerThatLosesEachSession(t *testing.T) {
 			if n := len(up.take()); n > 4 {
 				t.Errorf("the server gets %d messages", n)
 			}
+		}
+	})
+}
+
+// TestRelayOfClientThatWaits checks that a client that sends nothing gets notifications of its subscriptions again after the
+// server has lost the session, but not after another end of the connection.
+func TestRelayOfClientThatWaits(t *testing.T) {
+	for name, test := range map[string]struct {
+		lost  bool
+		fails int
+		want  []string
+	}{
+		"lost":           {lost: true, want: []string{"initialize", `resources/subscribe "a:"`}},
+		"lost, and away": {lost: true, fails: 20, want: []string{"initialize", `resources/subscribe "a:"`}},
+		"ended":          {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := &forgetfulDialer{answer: func(*jsonrpc.Request) (string, error) {
+					return `{"protocolVersion":"2025-11-25","capabilities":{}}`, nil
+				}}
+				relay := bridge.Relay(up, &bridge.RelayOptions{Logger: quiet()})
+				defer relay.Close()
+				peer := newRawPeer(nil)
+				conn := dial(t, pipeTo(relay), peer)
+				for _, call := range [][2]string{{mcp.MethodInitialize, `{}`}, {mcp.MethodResourcesSubscribe, `{"uri":"a:"}`}} {
+					if _, err := conn.Call(t.Context(), call[0], jsonrpc.Raw(call[1])); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 3 {
+					up.take()
+					up.mu.Lock()
+					up.fails = test.fails
+					up.mu.Unlock()
+					if test.lost {
+						up.lose(jsonrpc.NotSent)
+					}
+					up.end()
+					<-time.After(20 * time.Minute) // for the pauses
+					synctest.Wait()
+					got := slices.DeleteFunc(up.take(), func(line string) bool { return line == mcp.NotificationInitialized })
+					if !slices.Equal(got, test.want) {
+						t.Fatalf("the server got %q, want %q", got, test.want)
+					}
+					if len(test.want) > 0 {
+						if note := waittest.Receive(t, "a notification", peer.notes); note != `notifications/resources/updated {"uri":"a:"}` {
+							t.Errorf("the client got %q", note)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestRelayOfIdleServerThatLosesEachSession checks that a relay opens few sessions at a server that loses each session.
+func TestRelayOfIdleServerThatLosesEachSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &forgetfulDialer{}
+		up.answer = func(*jsonrpc.Request) (string, error) {
+			time.AfterFunc(time.Millisecond, func() {
+				up.lose(jsonrpc.NotSent)
+				up.end()
+			})
+			return `{"protocolVersion":"2025-11-25","capabilities":{}}`, nil
+		}
+		relay := bridge.Relay(up, &bridge.RelayOptions{Logger: quiet()})
+		conn := dial(t, pipeTo(relay), newRawPeer(nil))
+		if _, err := conn.Call(t.Context(), mcp.MethodInitialize, jsonrpc.Raw("{}")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Minute) // for the pauses
+		relay.Close()
+		synctest.Wait()
+		up.mu.Lock()
+		defer up.mu.Unlock()
+		if n := len(up.conns); n < 20 || n > 60 {
+			t.Errorf("the relay has connected %d times in 10 minutes", n)
 		}
 	})
 }

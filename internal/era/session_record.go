@@ -57,6 +57,13 @@ func (r *SessionRecord) Add(req *jsonrpc.Request, resp *jsonrpc.Response) {
 // canonicalURI returns the canonical spelling of a URI in JSON. A client may unsubscribe in another spelling.
 func canonicalURI(uri json.RawMessage) string { return uritemplate.Equivalent(jsonscan.Unquote(uri)) }
 
+// IsOpen reports whether the client has opened a session.
+func (r *SessionRecord) IsOpen() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.initialize != nil
+}
+
 var errOtherVersion = errors.New("the server has lost the session, and speaks another version of the protocol now; connect again")
 
 // Reopen opens the session at another connection, if there was one. It calls changed for each notification of what may have
