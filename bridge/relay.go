@@ -20,7 +20,7 @@ import (
 // RelayOptions configure [Relay]. The zero value is ready for use. The options of the two
 // transports limit messages and calls.
 type RelayOptions struct {
-	// ConnectTimeout bounds connecting to the server. Default 30 s.
+	// ConnectTimeout bounds connecting to the server, and each subscription that is repeated in the next session. Default 30 s.
 	ConnectTimeout time.Duration
 	// Logger logs entries of lists that were repaired or left out. Default: slog.Default().
 	Logger *slog.Logger
@@ -64,8 +64,10 @@ func Relay(dialer transport.Dialer, opts *RelayOptions) *Relayer {
 // receive as an internal error of JSON-RPC. A server that runs, and does not know its session any
 // more ([transport.ErrSessionLost]), gets a new session: the relay repeats the client's handshake, level of
 // log messages and subscriptions to resources, and notifies the client that all lists and these resources may have
-// changed. It does so also if the client sends nothing, and tries again after pauses of at most 30 s. A call that the server refused for that reason is sent in the new session. A call that may have been executed
-// fails, and is not sent again.
+// changed. It does so also if the client sends nothing, and tries again after pauses of at most 30 s. Calls do not wait for the
+// subscriptions, except for those that subscribe and unsubscribe. If the server does not answer a repeated subscription within
+// ConnectTimeout, the relay opens another session. A call that the server refused because it lost the session is sent in the
+// new session. A call that may have been executed fails, and is not sent again.
 //
 // A relay does not limit the time of a call: the client's cancellation is forwarded. If the
 // server's transport does not say which call a message belongs to, questions of the server go
@@ -232,7 +234,7 @@ func (l *relayLink) latest() *relayServer {
 	case l.server != nil && !l.server.isReplaceable():
 		return l.server
 	}
-	s := &relayServer{link: l, ready: make(chan struct{})}
+	s := &relayServer{link: l, ready: make(chan struct{}), repeated: make(chan struct{})}
 	l.server = s
 	l.servers.Go(s.run)
 	return s

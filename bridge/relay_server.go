@@ -27,7 +27,9 @@ type relayServer struct {
 	ready chan struct{} // closed when conn or err is set
 	conn  transport.Conn
 	err   error
-	lost  atomic.Bool // the server does not know the session any more
+	lost  atomic.Bool // another session must replace the session
+	// repeated is closed when the subscriptions of the client's last session have been repeated, or conn is closed.
+	repeated chan struct{}
 
 	mu     sync.Mutex
 	calls  []*relayCall // running, oldest first
@@ -40,7 +42,7 @@ func (s *relayServer) run() {
 	s.conn, s.err = s.link.relayer.dialer.Dial(ctx, s)
 	dialed := s.err == nil
 	if dialed {
-		s.err = s.openAgain(ctx)
+		s.err = s.link.session.Reopen(ctx, s.conn, s.link.relayer.opts.Logger, s.notifyClient)
 	}
 	cancel()
 	close(s.ready)
@@ -51,6 +53,7 @@ func (s *relayServer) run() {
 		_ = s.conn.Close() // the error of the handshake is reported
 		return
 	}
+	s.resubscribe()
 	opened := time.Now()
 	select {
 	case <-s.conn.Done():
@@ -64,19 +67,28 @@ func (s *relayServer) run() {
 	}
 }
 
-// openAgain opens the session of the client at a new connection, if the client has one, and notifies the client of
-// everything that may have changed.
-func (s *relayServer) openAgain(ctx context.Context) error {
-	l := s.link
-	return l.session.Reopen(ctx, s.conn, l.relayer.opts.Logger, func(method string, params json.RawMessage) {
-		if l.link.Peer != nil {
-			l.toClient.add(queuedNotification{ctx: l.ctx, to: l.link.Peer, method: method, params: params})
+// resubscribe repeats the subscriptions of the client's last session. If that fails, another session replaces this one.
+func (s *relayServer) resubscribe() {
+	defer close(s.repeated)
+	l, opts := s.link, &s.link.relayer.opts
+	if err := l.session.Resubscribe(l.ctx, s.conn, opts.ConnectTimeout, opts.Logger, s.notifyClient); err != nil {
+		if l.ctx.Err() == nil {
+			opts.Logger.Warn("the relay could not repeat the subscriptions of the client; it opens another session", "error", err)
 		}
-	})
+		s.lost.Store(true)
+		_ = s.conn.Close() // the error of the subscription is logged
+	}
+}
+
+// notifyClient sends the client a notification after the earlier ones. It does not block.
+func (s *relayServer) notifyClient(method string, params json.RawMessage) {
+	if l := s.link; l.link.Peer != nil {
+		l.toClient.add(queuedNotification{ctx: l.ctx, to: l.link.Peer, method: method, params: params})
+	}
 }
 
 // isReplaceable reports whether another connection may replace this connection. It may if the connection could not be
-// opened, or if the server runs and has lost the session. It also may if the connection has ended and belongs to a shared
+// opened, or if the server runs and has lost the session or did not repeat its subscriptions. It also may if the connection has ended and belongs to a shared
 // link, because messages of shared links need no session.
 func (s *relayServer) isReplaceable() bool {
 	switch {
@@ -89,18 +101,24 @@ func (s *relayServer) isReplaceable() bool {
 	}
 }
 
-// checkLost reports whether the error of a message means that the server has lost the session of the link. Another
-// connection then replaces this one.
+// checkLost reports whether a message has failed, and another session replaces the one of the message, for example because the
+// error of the message says that the server has lost the session.
 func (s *relayServer) checkLost(err error) bool {
-	if s.link.link.Shared || !errors.Is(err, transport.ErrSessionLost) {
-		return false
+	if !s.link.link.Shared && errors.Is(err, transport.ErrSessionLost) {
+		s.lost.Store(true)
 	}
-	s.lost.Store(true)
-	return true
+	return err != nil && s.lost.Load()
 }
 
 // call forwards a call. Earlier notifications of the server reach the client before the reply.
 func (s *relayServer) call(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if req.Method == mcp.MethodResourcesSubscribe || req.Method == mcp.MethodResourcesUnsubscribe {
+		select {
+		case <-s.repeated: // else a repeated subscription might follow its end
+		case <-ctx.Done():
+			return &jsonrpc.CallError{Method: req.Method, Delivery: jsonrpc.NotSent, Err: context.Cause(ctx)}
+		}
+	}
 	c, err := newRelayCall(ctx, s, from, req)
 	if err != nil {
 		return err
@@ -214,11 +232,10 @@ func (s *relayServer) HandleNotification(from jsonrpc.Peer, note *jsonrpc.Reques
 	if c == nil && s.link.link.Peer == nil && note.Method == mcp.NotificationMessage {
 		c = s.oldest()
 	}
-	switch l := s.link; {
-	case c != nil:
+	if c != nil {
 		c.notify(note)
-	case l.link.Peer != nil:
-		l.toClient.add(queuedNotification{ctx: l.ctx, to: l.link.Peer, method: note.Method, params: note.Params})
+	} else {
+		s.notifyClient(note.Method, note.Params)
 	}
 }
 

@@ -2,9 +2,11 @@ package bridge_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,13 +204,16 @@ func TestRelayOpensNextSession(t *testing.T) {
 				case err != nil || resp != nil && string(resp.Result) != `{"method":"x/work"}`:
 					t.Errorf("the call gives %v, %v", resp, err)
 				}
-				if got := up.take(); !slices.Equal(got, test.want) {
+				got := up.take()
+				slices.Sort(got[min(len(got), 2):]) // subscriptions are repeated concurrently, also with the next message
+				if !slices.Equal(got, test.want) {
 					t.Errorf("the server got %q, want %q", got, test.want)
 				}
 				var changes []string
 				for len(peer.notes) > 0 {
 					changes = append(changes, <-peer.notes)
 				}
+				slices.Sort(changes[min(len(changes), 1):])
 				if !slices.Equal(changes, test.changes) {
 					t.Errorf("the client is notified of %q, want %q", changes, test.changes)
 				}
@@ -326,4 +331,122 @@ func TestRelayOfIdleServerThatLosesEachSession(t *testing.T) {
 			t.Errorf("the relay has connected %d times in 10 minutes", n)
 		}
 	})
+}
+
+// An updatedPeer is a client that records of which resources it is notified.
+type updatedPeer struct {
+	subscribed *sync.Map // at the server
+
+	mu       sync.Mutex
+	notified map[string]bool
+	early    int // notifications before the subscription
+}
+
+func (p *updatedPeer) HandleNotification(_ jsonrpc.Peer, note *jsonrpc.Request) {
+	uri := string(note.Member("uri"))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notified[uri] = true
+	if _, ok := p.subscribed.Load(uri); !ok {
+		p.early++
+	}
+}
+
+func (p *updatedPeer) Handle(context.Context, jsonrpc.Peer, *jsonrpc.Request, *jsonrpc.Reply) error {
+	return &jsonrpc.Error{Code: jsonrpc.MethodNotFound}
+}
+
+// TestRelayRepeatsManySubscriptions checks that a relay repeats all subscriptions at a slow server, also if it needs another
+// session for that, and notifies the client of a resource only after its subscription was repeated.
+func TestRelayRepeatsManySubscriptions(t *testing.T) {
+	const n = 1000
+	for name, test := range map[string]struct {
+		delay time.Duration
+		fail  func(up *forgetfulDialer, number int64) error // of a subscription in a later session
+		twice bool
+	}{
+		"slow": {delay: 200 * time.Millisecond},
+		"busy": {fail: func(_ *forgetfulDialer, i int64) error {
+			if i%3 == 0 {
+				return &jsonrpc.Error{Code: jsonrpc.Busy, Message: "busy"}
+			}
+			return nil
+		}},
+		"lost then": {twice: true, fail: func(up *forgetfulDialer, i int64) error {
+			if i == n/2 {
+				up.lose(jsonrpc.NotSent)
+			}
+			return nil
+		}},
+		"hangs once": {twice: true, fail: func(_ *forgetfulDialer, i int64) error {
+			if i == n/2 {
+				<-time.After(time.Minute) // longer than ConnectTimeout
+			}
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var later atomic.Bool
+				var number, running, most atomic.Int64
+				var subscribed sync.Map
+				up := &forgetfulDialer{}
+				up.answer = func(req *jsonrpc.Request) (string, error) {
+					switch {
+					case req.Method == mcp.MethodInitialize:
+						subscribed.Clear()
+					case req.Method == mcp.MethodResourcesUnsubscribe:
+						subscribed.Store(string(req.Member("uri")), false)
+					case req.Method == mcp.MethodResourcesSubscribe && later.Load():
+						most.Store(max(most.Load(), running.Add(1)))
+						defer running.Add(-1)
+						if i := number.Add(1); test.fail != nil {
+							if err := test.fail(up, i); err != nil {
+								return "", err
+							}
+						}
+						<-time.After(time.Millisecond + test.delay) // the work of the server
+						fallthrough
+					case req.Method == mcp.MethodResourcesSubscribe:
+						subscribed.Store(string(req.Member("uri")), true)
+					}
+					return `{"protocolVersion":"2025-11-25","capabilities":{}}`, nil
+				}
+				relay := bridge.Relay(up, &bridge.RelayOptions{Logger: quiet()})
+				defer relay.Close()
+				peer := &updatedPeer{subscribed: &subscribed, notified: make(map[string]bool)}
+				conn := dial(t, pipeTo(relay), peer)
+				if _, err := conn.Call(t.Context(), mcp.MethodInitialize, jsonrpc.Raw("{}")); err != nil {
+					t.Fatal(err)
+				}
+				for i := range n {
+					if _, err := conn.Call(t.Context(), mcp.MethodResourcesSubscribe, jsonrpc.Raw(fmt.Sprintf(`{"uri":"a:%d"}`, i))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				later.Store(true)
+				up.lose(jsonrpc.NotSent)
+				if _, err := conn.Call(t.Context(), "x/work", jsonrpc.Raw("{}")); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := conn.Call(t.Context(), mcp.MethodResourcesUnsubscribe, jsonrpc.Raw(`{"uri":"a:0"}`)); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(10 * time.Minute) // for the pauses
+				synctest.Wait()
+				got := 0
+				for i := range n {
+					if is, _ := subscribed.Load(fmt.Sprintf(`"a:%d"`, i)); is == true {
+						got++
+					}
+				}
+				peer.mu.Lock()
+				defer peer.mu.Unlock()
+				if got != n-1 || len(peer.notified) != n || peer.early > 0 && !test.twice || most.Load() > 8 {
+					t.Errorf("%d subscriptions were repeated, %d at the same time; the client is notified of %d, of %d too early",
+						got, most.Load(), len(peer.notified), peer.early)
+				}
+			})
+		})
+	}
 }

@@ -6,13 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // A SessionRecord is what a client has said in a legacy session, so that a relay can open the next session after the server
@@ -66,15 +72,11 @@ func (r *SessionRecord) IsOpen() bool {
 
 var errOtherVersion = errors.New("the server has lost the session, and speaks another version of the protocol now; connect again")
 
-// Reopen opens the session at another connection, if there was one. It calls changed for each notification of what may have
-// changed for the client.
+// Reopen opens the session at another connection, if there was one. It calls changed for each notification of a list that may
+// have changed for the client. Call Resubscribe after it.
 func (r *SessionRecord) Reopen(ctx context.Context, server jsonrpc.Peer, log *slog.Logger, changed func(method string, params json.RawMessage)) error {
 	r.mu.Lock()
 	initialize, version, level := r.initialize, r.version, r.level
-	var uris []string
-	for _, key := range sortedKeys(r.resources) {
-		uris = append(uris, string(r.resources[key]))
-	}
 	r.mu.Unlock()
 	if initialize == nil {
 		return nil
@@ -89,19 +91,12 @@ func (r *SessionRecord) Reopen(ctx context.Context, server jsonrpc.Peer, log *sl
 	if err := server.Notify(ctx, mcp.NotificationInitialized, nil); err != nil {
 		return err
 	}
-	log.Info("the server has lost the session; the relay has opened another one")
-	again := func(method, name string, value []byte) {
-		params := slices.Concat([]byte(`{"`+name+`":`), value, []byte("}"))
-		if _, err := server.Call(ctx, method, jsonrpc.Raw(params)); err != nil {
-			log.Warn("the server does not repeat a setting of the client in the next session", "method", method, "error", err)
+	if level != nil {
+		if err := repeat(ctx, server, log, mcp.MethodSetLevel, object("level", level)); err != nil && !isRefused(err) {
+			return err
 		}
 	}
-	if level != nil {
-		again(mcp.MethodSetLevel, "level", level)
-	}
-	for _, uri := range uris {
-		again(mcp.MethodResourcesSubscribe, "uri", []byte(uri))
-	}
+	log.Info("the server has lost the session; the relay has opened another one")
 	for _, list := range []struct{ capability, method string }{
 		{"tools", mcp.NotificationToolsListChanged}, {"prompts", mcp.NotificationPromptsListChanged}, {"resources", mcp.NotificationResourcesListChanged},
 	} {
@@ -110,8 +105,60 @@ func (r *SessionRecord) Reopen(ctx context.Context, server jsonrpc.Peer, log *sl
 			changed(list.method, nil)
 		}
 	}
-	for _, uri := range uris {
-		changed(mcp.NotificationResourceUpdated, json.RawMessage(`{"uri":`+uri+`}`))
-	}
 	return nil
+}
+
+// maxRepeating is how many subscriptions are repeated at the same time. A server may limit its concurrent requests.
+const maxRepeating = 4
+
+// Resubscribe repeats the subscriptions of the client in the session that Reopen has opened. It calls changed concurrently, with the
+// notification of each resource that the server has accepted again: the resource may have changed before. timeout
+// bounds each subscription. An error means that the server has not answered all of them.
+func (r *SessionRecord) Resubscribe(ctx context.Context, server jsonrpc.Peer, timeout time.Duration, log *slog.Logger, changed func(method string, params json.RawMessage)) error {
+	r.mu.Lock()
+	resources := slices.Collect(maps.Values(r.resources))
+	r.mu.Unlock()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxRepeating)
+	for _, uri := range resources {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			resource := object("uri", uri)
+			err := repeat(ctx, server, log, mcp.MethodResourcesSubscribe, resource)
+			switch {
+			case err == nil:
+				changed(mcp.NotificationResourceUpdated, resource)
+			case isRefused(err):
+				return nil
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// repeat sends a request of the client again until the server answers it, the connection ends, or ctx ends.
+func repeat(ctx context.Context, server jsonrpc.Peer, log *slog.Logger, method string, params json.RawMessage) error {
+	var pause backoff.Backoff
+	for {
+		_, err := server.Call(ctx, method, jsonrpc.Raw(params))
+		if isRefused(err) {
+			log.Warn("the server does not repeat a setting of the client in the next session", "method", method, "error", err)
+		}
+		if err == nil || isRefused(err) || errors.Is(err, jsonrpc.ErrClosed) || pause.Wait(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// isRefused reports whether err is the server's final answer to a request. An answer that the server is busy is not final.
+func isRefused(err error) bool {
+	_, answered := errors.AsType[*jsonrpc.Error](err)
+	failed, ok := errors.AsType[*jsonrpc.CallError](err)
+	return answered && !(ok && failed.Delivery == jsonrpc.Rejected) || errors.Is(err, transport.ErrForbidden)
+}
+
+func object(name string, value json.RawMessage) json.RawMessage {
+	return slices.Concat([]byte(`{"`+name+`":`), value, []byte("}"))
 }

@@ -71,6 +71,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"internal/era/legacy_task.go":              "ends a wait for a task when the server shuts down; the wait waits for it",
 		"internal/era/legacy_server.go":            "notifies a session of changes, the transport that made the link waits for it; ends its watches with the link, which only takes a lock",
 		"internal/era/modern_client.go":            "answers the questions of one round together; the round waits for all answers",
+		"internal/era/session_record.go":           "repeats subscriptions; Resubscribe waits for all of them",
 		"internal/era/wait.go":                     "a subscription to a task; the wait for the task waits for it",
 		"client/task.go":                           "ends a wait for a task with its session; stopped when the wait ends",
 		"internal/era/progress.go":                 "the request of a call with progress; the call waits for it",
