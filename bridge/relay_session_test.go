@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/test/sessiontest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -304,6 +306,42 @@ func TestRelayOfClientThatWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRelayFindsLossByStream checks that a client that sends nothing gets the next session over Streamable HTTP too, where the end
+// of the stream shows that the server has lost the session.
+func TestRelayFindsLossByStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := make(chan struct{})
+		s := sessiontest.New(t, func(w http.ResponseWriter, _ *sessiontest.Request) { w.WriteHeader(http.StatusNotFound) })
+		s.Stream = func(w http.ResponseWriter, r *sessiontest.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			select {
+			case <-cut:
+			case <-r.Context().Done():
+			}
+		}
+		relay := bridge.Relay(dialLossy(s), &bridge.RelayOptions{Logger: quiet()})
+		defer relay.Close()
+		peer := newRawPeer(nil)
+		conn := dial(t, pipeTo(relay), peer)
+		const initialize = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`
+		for _, call := range [][2]string{{mcp.MethodInitialize, initialize}, {mcp.MethodResourcesSubscribe, `{"uri":"a:"}`}} {
+			if _, err := conn.Call(t.Context(), call[0], jsonrpc.Raw(call[1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := conn.Notify(t.Context(), mcp.NotificationInitialized, nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.Lose()
+		cut <- struct{}{}
+		if note := waittest.Receive(t, "a notification", peer.notes); note != `notifications/resources/updated {"uri":"a:"}` {
+			t.Errorf("the client got %q", note)
+		}
+	})
 }
 
 // TestRelayOfIdleServerThatLosesEachSession checks that a relay opens few sessions at a server that loses each session.
