@@ -88,8 +88,8 @@ func (s *relayServer) notifyClient(method string, params json.RawMessage) {
 }
 
 // isReplaceable reports whether another connection may replace this connection. It may if the connection could not be
-// opened, or if the server runs and has lost the session or did not repeat its subscriptions. It also may if the connection has ended and belongs to a shared
-// link, because messages of shared links need no session.
+// opened, or if the server runs and has lost the session or did not repeat its subscriptions. It also may if the connection
+// has ended and belongs to a shared link, because messages of shared links need no session.
 func (s *relayServer) isReplaceable() bool {
 	switch {
 	case !isClosed(s.ready):
