@@ -187,7 +187,7 @@ func (r *reflection) schema(t reflect.Type, path string) *jsonschema.Schema {
 	r.path = path
 	t = deref(t)
 	for range maxPointers {
-		alias, ok := reflect.Zero(t).Interface().(typeAlias)
+		alias, ok := reflect.TypeAssert[typeAlias](reflect.Zero(t))
 		if !ok {
 			break
 		}
@@ -231,7 +231,7 @@ func (r *reflection) describe(t reflect.Type) *jsonschema.Schema {
 		}
 		return &jsonschema.Schema{}
 	}
-	if provider, ok := reflect.Zero(t).Interface().(librarySchema); ok {
+	if provider, ok := reflect.TypeAssert[librarySchema](reflect.Zero(t)); ok {
 		return r.provided(t, provider.JSONSchema())
 	}
 	switch t.Kind() {
@@ -292,7 +292,7 @@ func (r *reflection) body(t reflect.Type) *jsonschema.Schema {
 
 // extended returns the schema of a type after the type has changed it.
 func extended(t reflect.Type, s *jsonschema.Schema) *jsonschema.Schema {
-	if extender, ok := reflect.Zero(t).Interface().(typeExtender); ok {
+	if extender, ok := reflect.TypeAssert[typeExtender](reflect.Zero(t)); ok {
 		extender.JSONSchemaExtend(s)
 	}
 	return s
