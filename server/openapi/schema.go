@@ -77,12 +77,14 @@ func (c *converter) complete(root *converted) (json.RawMessage, error) {
 	definitions := []byte{'{'}
 	var targets nameSet
 	targets.add(root.targets...)
-	for i := 0; i < len(targets.list); i++ {
-		definition, err := c.definition(targets.list[i])
+	for done := 0; done < len(targets.list); { // definitions add targets
+		pointer := targets.list[done]
+		done++
+		definition, err := c.definition(pointer)
 		if err != nil {
 			return nil, err
 		}
-		definitions = appendMember(definitions, jsonscan.AppendString(nil, c.names[targets.list[i]]), definition.text)
+		definitions = appendMember(definitions, jsonscan.AppendString(nil, c.names[pointer]), definition.text)
 		if len(definitions) > maxSchemaBytes {
 			return nil, errTooLarge
 		}
