@@ -124,7 +124,7 @@ func upstreamRows() []row {
 				return changeOf(tb, all)
 			})
 		}},
-		{of: "tools with search", operation: "search", n: 100, prepare: func(tb testing.TB, n int) func() {
+		{of: "tools with search", operation: "search", n: 100, reason: outsideCache, prepare: func(tb testing.TB, n int) func() {
 			session := searching(tb, serverWithTools(n))
 			return func() { search1(tb, session) }
 		}},

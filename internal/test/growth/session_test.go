@@ -79,7 +79,7 @@ func sessionRows() []row {
 			s, _ := serverWithWatchers(tb, n, legacyWatch, mcp.NotificationResourceUpdated)
 			return func() { s.ResourceUpdated("test://other") }
 		}},
-		{of: "sessions with a stream", operation: "change of the list of tools", n: 20, whole: true, prepare: func(tb testing.TB, n int) func() {
+		{of: "sessions with a stream", operation: "change of the list of tools", n: 20, whole: true, reason: outsideCache, prepare: func(tb testing.TB, n int) func() {
 			s, arrived := serverWithWatchers(tb, n, legacyWatch, mcp.NotificationToolsListChanged)
 			return toolsChanger(tb, s, arrived, n)
 		}},
