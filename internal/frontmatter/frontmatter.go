@@ -17,7 +17,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	yaml "github.com/oasdiff/yaml3"
+	yaml "go.yaml.in/yaml/v3"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/peertext"

@@ -139,6 +139,29 @@ func TestRequirementsHaveReasons(t *testing.T) {
 	}
 }
 
+// A requirement, also an indirect one, raises the version in each program that imports the library. Pseudo-versions and
+// release candidates are for nobody else.
+func TestRequirementsAreReleases(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]string{
+		"github.com/go-json-experiment/json": "has no releases",
+		"gopkg.in/check.v1":                  "has no releases; only tests of dependencies use it",
+	}
+	for _, match := range regexp.MustCompile(`(?m)^\t(\S+) (v[0-9.]+)(-\S+)?( // indirect)?$`).FindAllSubmatch(mod, -1) {
+		module, isRelease := string(match[1]), match[3] == nil
+		if reason, ok := reasons[module]; ok == isRelease {
+			t.Errorf("go.mod requires %s %s%s; the exception is %q", module, match[2], match[3], reason)
+		}
+		delete(reasons, module)
+	}
+	for module := range reasons {
+		t.Errorf("%s is not required; delete the exception", module)
+	}
+}
+
 // README.md quotes three goals as the page of the benchmarks has them, and they are met.
 func TestReadmeQuotesGoals(t *testing.T) {
 	section := func(page, heading string) string {

@@ -43,7 +43,7 @@ internal/test/walks:
 internal/test/runtests:   os/exec
 internal/test/secrettest:
 internal/peertext:        internal/jsonscan golang.org/x/term
-internal/frontmatter:     internal/jsonscan internal/peertext github.com/oasdiff/yaml3
+internal/frontmatter:     internal/jsonscan internal/peertext go.yaml.in/yaml/v3
 internal/procgroup:       os/exec golang.org/x/sys
 approval/internal/tty:    golang.org/x/sys
 internal/sse:             internal/bufpool net/http
