@@ -182,7 +182,10 @@ func TestEntriesAreValid(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantTools("Bridge.Tools", string(text))
-		wantTools("llm", strings.ReplaceAll(string(llm.AnthropicTools(tools)), `"input_schema"`, `"inputSchema"`))
+		if text, err = json.Marshal(llm.AnthropicTools(tools)); err != nil {
+			t.Fatal(err)
+		}
+		wantTools("llm", strings.ReplaceAll(string(text), `"input_schema"`, `"inputSchema"`))
 
 		found, err := search.New(newBad(), &search.Options{Logger: quiet()})
 		if err != nil {

@@ -22,12 +22,13 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 type addIn struct{ A, B int }
 
-// newBridge returns a bridge that runs, with the tools calc__add and calc__fail.
+// newBridge returns a bridge that runs, with the tools calc__add, calc__fail and calc__none, which has no parameters.
 func newBridge() (b *bridge.Bridge, stop func(), err error) {
 	quiet := slog.New(slog.DiscardHandler)
 	s := server.New(mcp.Implementation{Name: "calculator", Version: "1"}, &server.Options{Logger: quiet})
 	server.AddTool(s, server.Tool{Name: "add"}, func(_ context.Context, _ *server.Request, in addIn) (int, error) { return in.A + in.B, nil })
 	server.AddTool(s, server.Tool{Name: "fail"}, func(context.Context, *server.Request, struct{}) (int, error) { return 0, errors.New("no way") })
+	server.AddTool(s, server.Tool{Name: "none"}, func(context.Context, *server.Request, struct{}) (string, error) { return "done", nil })
 	b, err = bridge.New(&bridge.Options{Logger: quiet}, bridge.Config{Alias: "calc", Dialer: transport.Pipe(s), Required: true})
 	if err != nil {
 		return nil, nil, err
@@ -86,7 +87,7 @@ func TestFunctions(t *testing.T) {
 		tools = append(tools, tool)
 	}
 	for name, test := range map[string]struct {
-		encode func([]mcp.Tool) json.RawMessage
+		encode func([]mcp.Tool) []json.RawMessage
 		want   string
 	}{
 		"openai": {llm.OpenAITools, `[{"type":"function","function":{"name":"text","description":"Says a.","parameters":{"type":"object","properties":{"b":{"const":1e2}}}}},` +
@@ -95,13 +96,16 @@ func TestFunctions(t *testing.T) {
 		"anthropic": {llm.AnthropicTools, `[{"name":"text","description":"Says a.","input_schema":{"type":"object","properties":{"b":{"const":1e2}}}},` +
 			`{"name":"value","input_schema":{"type":"object","properties":{}}},` +
 			`{"name":"odd","input_schema":{"type":"object","properties":{}}}]`},
+		"gemini": {llm.GeminiTools, `[{"name":"text","description":"Says a.","parametersJsonSchema":{"type":"object","properties":{"b":{"const":1e2}}}},` +
+			`{"name":"value","parametersJsonSchema":{"type":"object","properties":{}}},` +
+			`{"name":"odd","parametersJsonSchema":{"type":"object","properties":{}}}]`},
 	} {
-		if got := test.encode(tools); string(got) != test.want {
+		if got := list(t, test.encode(tools)); got != test.want {
 			t.Errorf("%s: the functions are\n%s\nwant\n%s", name, got, test.want)
 		}
-	}
-	if got := llm.OpenAITools(nil); string(got) != "[]" {
-		t.Errorf("no functions are %s", got)
+		if got := list(t, test.encode(nil)); got != "[]" {
+			t.Errorf("%s: no functions are %s", name, got)
+		}
 	}
 }
 

@@ -78,23 +78,23 @@ func (r *rules) check(schema json.RawMessage, checkNames bool) (refused []string
 func refusedBy(t *testing.T, input string) (openAI, anthropic string, refused []string) {
 	t.Helper()
 	tools := []mcp.Tool{{Name: "t", InputSchema: json.RawMessage(input)}}
-	var functions []struct {
+	var function struct {
 		Function struct{ Parameters json.RawMessage }
 	}
-	if err := json.Unmarshal(OpenAITools(tools), &functions); err != nil {
+	if err := json.Unmarshal(OpenAITools(tools)[0], &function); err != nil {
 		t.Fatal(err)
 	}
-	var others []struct {
+	var other struct {
 		Schema json.RawMessage `json:"input_schema"`
 	}
-	if err := json.Unmarshal(AnthropicTools(tools), &others); err != nil {
+	if err := json.Unmarshal(AnthropicTools(tools)[0], &other); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range apiRules() {
-		refused = append(refused, r.check(functions[0].Function.Parameters, false)...)
-		refused = append(refused, r.check(others[0].Schema, true)...)
+		refused = append(refused, r.check(function.Function.Parameters, false)...)
+		refused = append(refused, r.check(other.Schema, true)...)
 	}
-	return string(functions[0].Function.Parameters), string(others[0].Schema), refused
+	return string(function.Function.Parameters), string(other.Schema), refused
 }
 
 type node struct {

@@ -145,7 +145,7 @@ bridge:                   jsonrpc mcp transport server client internal/backoff i
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan internal/uritemplate github.com/go-json-experiment/json
 bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball
-bridge/llm:               mcp bridge internal/jsonscan internal/toolschema
+bridge/llm:               jsonrpc mcp client bridge internal/jsonscan internal/toolschema
 bridge/config:            jsonrpc mcp transport transport/httptransport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
 bridge/internal/frontend: jsonrpc mcp transport server policy approval bridge internal/bufpool internal/deadline internal/httpguard internal/jsonscan
