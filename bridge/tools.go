@@ -125,8 +125,8 @@ func (b *Bridge) isUnknown(ctx context.Context, call *mcp.Call, err error) bool 
 	if call.Target() == nil {
 		return true
 	}
-	e := b.guardedServer.Catalog().Lookup(mcp.KindTool, call.Target().Name)
-	return e == nil || e.Visible != nil && !e.Visible(ctx, call.Caller)
+	e, err := b.guardedServer.Catalog().LookupFor(ctx, call.Caller, mcp.KindTool, call.Target().Name)
+	return e == nil && err == nil
 }
 
 // maxInstructions is how many bytes of one server's instructions are used.

@@ -22,9 +22,10 @@ import (
 type Catalog struct {
 	entries    [kindCount][]*Entry
 	index      [kindCount]map[string]*Entry
-	uris       map[string]*Entry      // the resources by [uritemplate.Equivalent] of their URI
-	templates  []matcher              // templates and skills that match URIs, in the order of the parts
-	dropped    map[*Entry]droppedURIs // of templates and skills
+	variants   [kindCount]map[string][]*Entry // all entries of a name that has several
+	uris       map[string]*Entry              // the resources by [uritemplate.Equivalent] of their URI
+	templates  []matcher                      // templates and skills that match URIs, in the order of the parts
+	dropped    map[*Entry]droppedURIs         // of templates and skills
 	resolve    resolver
 	partial    bool
 	lists      [kindCount]list
@@ -87,8 +88,12 @@ type CatalogOptions struct {
 	RootsChanged func(ctx context.Context, caller *mcp.Caller)
 }
 
-// NewCatalog returns a catalog of entries in this order. If several entries have the same kind and
-// name, the first is offered, and the others are reported by [Catalog.Collisions]. opts may be nil.
+// NewCatalog returns a catalog of entries in this order. opts may be nil.
+//
+// Tools, prompts, resources and templates of the same kind and name are variants if each has a
+// Visible, of its own or of a guard, and all have the same scopes: a caller gets the one that it
+// sees; see [Catalog.LookupFor]. They are listed where the first one is. Of other entries with the
+// same kind and name, the first is offered, and the others are reported by [Catalog.Collisions].
 func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 	c := &Catalog{}
 	if opts != nil {
@@ -110,17 +115,20 @@ func NewCatalog(entries []*Entry, opts *CatalogOptions) *Catalog {
 	return c
 }
 
-// add appends an entry, or records a collision.
+// add appends an entry, adds a variant, or records a collision.
 func (c *Catalog) add(e *Entry, dropped droppedURIs) {
-	if c.index[e.Kind][e.Name] != nil {
+	if first := c.index[e.Kind][e.Name]; first == nil {
+		if c.index[e.Kind] == nil {
+			c.index[e.Kind] = make(map[string]*Entry)
+		}
+		c.index[e.Kind][e.Name] = e
+		c.entries[e.Kind] = append(c.entries[e.Kind], e)
+	} else if err := checkVariant(first, e); err == nil {
+		c.addVariant(first, e)
+	} else {
 		c.collisions = append(c.collisions, &CollisionError{Kind: e.Kind, Name: e.Name})
 		return
 	}
-	if c.index[e.Kind] == nil {
-		c.index[e.Kind] = make(map[string]*Entry)
-	}
-	c.index[e.Kind][e.Name] = e
-	c.entries[e.Kind] = append(c.entries[e.Kind], e)
 	if e.Kind == mcp.KindResource {
 		if c.uris == nil {
 			c.uris = make(map[string]*Entry)
@@ -141,7 +149,39 @@ func (c *Catalog) add(e *Entry, dropped droppedURIs) {
 	}
 }
 
-// All returns an iterator over the entries of a kind, in the order of the list.
+// addVariant adds an entry with the name of an earlier one, after all that have it: pages of lists
+// begin after a name.
+func (c *Catalog) addVariant(first, e *Entry) {
+	if c.variants[e.Kind] == nil {
+		c.variants[e.Kind] = make(map[string][]*Entry)
+	}
+	all := c.variants[e.Kind][e.Name]
+	if all == nil {
+		all = []*Entry{first}
+	}
+	after := 1 + slices.Index(c.entries[e.Kind], all[len(all)-1])
+	c.entries[e.Kind] = slices.Insert(c.entries[e.Kind], after, e)
+	c.variants[e.Kind][e.Name] = append(all, e)
+}
+
+// checkVariant returns why an entry cannot have the kind and name of the first one.
+func checkVariant(first, e *Entry) error {
+	switch {
+	case !kinds[e.Kind].variants || !first.hides() || !e.hides():
+		return fmt.Errorf("the %v is registered already", e.completionKey())
+	case !slices.Equal(first.Scopes, e.Scopes): // they are required before a variant is chosen
+		return fmt.Errorf("the %v is registered already, with other scopes", e.completionKey())
+	}
+	return nil
+}
+
+// hides reports whether some callers may not see the entry.
+func (e *Entry) hides() bool {
+	return e.Visible != nil || e.pending != nil && slices.ContainsFunc(e.pending.guards, func(g mcp.Guard) bool { return g.Visible != nil })
+}
+
+// All returns an iterator over the entries of a kind, in the order of the list. Variants of a name
+// follow each other.
 func (c *Catalog) All(kind mcp.Kind) iter.Seq[*Entry] { return slices.Values(c.entries[kind]) }
 
 // Len returns the number of entries of a kind.
@@ -151,7 +191,7 @@ func (c *Catalog) Len(kind mcp.Kind) int { return len(c.entries[kind]) }
 // returns the first resource with an equivalent URI if none has the URI itself: scheme and host in another case, or
 // percent-encoding where none is needed. For a URI that is not listed, Lookup returns the first
 // template or skill that matches it. A URI whose resource was dropped by [Catalog.Map] matches no
-// template of that catalog.
+// template of that catalog. Of several variants of a name, Lookup returns the first.
 func (c *Catalog) Lookup(kind mcp.Kind, name string) *Entry {
 	e := c.index[kind][name]
 	if e == nil && kind == mcp.KindResource {
@@ -160,6 +200,43 @@ func (c *Catalog) Lookup(kind mcp.Kind, name string) *Entry {
 		}
 	}
 	return e
+}
+
+// LookupFor returns the entry that [Catalog.Lookup] finds, or its variant, if the caller sees it, and
+// otherwise nil. The error says that the caller sees several variants.
+func (c *Catalog) LookupFor(ctx context.Context, caller *mcp.Caller, kind mcp.Kind, name string) (*Entry, error) {
+	if e := c.Lookup(kind, name); e != nil {
+		return c.seenBy(ctx, caller, e)
+	}
+	return nil, nil
+}
+
+// hasVariants reports whether other entries have the kind and name of an entry.
+func (c *Catalog) hasVariants(e *Entry) bool { return len(c.variants[e.Kind][e.Name]) > 0 }
+
+// seenBy returns the entry, or its variant, if the caller sees it, and otherwise nil.
+func (c *Catalog) seenBy(ctx context.Context, caller *mcp.Caller, e *Entry) (seen *Entry, err error) {
+	if !c.hasVariants(e) {
+		if !e.visibleTo(ctx, caller) {
+			return nil, nil
+		}
+		return e, nil
+	}
+	for _, variant := range c.variants[e.Kind][e.Name] {
+		switch {
+		case !variant.visibleTo(ctx, caller):
+		case seen != nil:
+			return nil, fmt.Errorf("the caller sees several variants of the %v %.256q: the Visible of one must exclude the others", e.Kind, e.Name)
+		default:
+			seen = variant
+		}
+	}
+	return seen, nil
+}
+
+// has reports whether an entry is one of the catalog's lists.
+func (c *Catalog) has(e *Entry) bool {
+	return c.index[e.Kind][e.Name] == e || slices.Contains(c.variants[e.Kind][e.Name], e)
 }
 
 // lookupRaw is Lookup with the name as a JSON string. It allocates nothing unless the string has
@@ -254,10 +331,13 @@ func (c *Catalog) recheck(ctx context.Context, t *mcp.Target) error {
 			return err
 		}
 	}
+	isSame := func(now *Entry) bool {
+		return &now.Target == t || now.Origin == t.Origin && now.Definition.Digest() == t.Definition.Digest()
+	}
 	switch {
 	case now == nil:
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the %v %.256q is not offered any more", t.Kind, t.Name)}
-	case &now.Target == t, now.Origin == t.Origin && now.Definition.Digest() == t.Definition.Digest():
+	case isSame(now), slices.ContainsFunc(c.variants[t.Kind][t.Name], isSame):
 		return nil
 	default:
 		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("the %v %.256q has changed since the call was made", t.Kind, t.Name)}

@@ -86,11 +86,8 @@ func (s *Server) openTask(ctx context.Context, caller *mcp.Caller, id string) (e
 	if err := json.Unmarshal(content, &kept); err != nil {
 		return nil, "", true, err
 	}
-	entry = s.Catalog().Lookup(mcp.KindTool, kept.Entry)
-	if entry == nil {
-		if entry, err = s.resolveUnlisted(ctx, mcp.KindTool, kept.Entry); err != nil {
-			return nil, "", true, err
-		}
+	if entry, err = s.find(ctx, caller, mcp.KindTool, kept.Entry); err != nil {
+		return nil, "", true, err
 	}
 	if entry == nil || entry.Tasks == nil || !bytes.Equal(taskOrigin(&entry.Origin), kept.Origin) ||
 		entry.Visible != nil && !entry.Visible(ctx, caller) {

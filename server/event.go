@@ -386,13 +386,9 @@ func (s *Server) watchEvent(ctx context.Context, call *mcp.Call, entry *Entry, e
 // eventRefusal returns why a subscription to an event must end, or nil. SEP-3415, Subscription
 // Termination.
 func (s *Server) eventRefusal(ctx context.Context, call *mcp.Call, entry *Entry) *jsonrpc.Error {
-	now := s.Catalog().Lookup(mcp.KindEvent, entry.Name)
-	if now == nil {
-		resolved, err := s.resolveUnlisted(ctx, mcp.KindEvent, entry.Name)
-		if err != nil {
-			return nil // the server that has it may come back
-		}
-		now = resolved
+	now, err := s.find(ctx, call.Caller, mcp.KindEvent, entry.Name)
+	if err != nil {
+		return nil // the server that has it may come back
 	}
 	if now == nil {
 		reason, _ := errors.AsType[*jsonrpc.Error](s.unknownName(call))

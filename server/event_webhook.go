@@ -246,11 +246,9 @@ func (s *Server) readWebhook(ctx context.Context, sub *delivery.Subscription, te
 	if err != nil {
 		return batch, err
 	}
-	entry := s.Catalog().Lookup(mcp.KindEvent, sub.Event)
-	if entry == nil {
-		if entry, err = s.resolveUnlisted(ctx, mcp.KindEvent, sub.Event); err != nil {
-			return batch, err
-		}
+	entry, err := s.find(ctx, nil, mcp.KindEvent, sub.Event) // an event has no variants
+	if err != nil {
+		return batch, err
 	}
 	if entry == nil {
 		batch.Ended = json.RawMessage(`{"code":` + strconv.Itoa(int(mcp.CodeNotFound)) + `,"message":"the event is not offered any more","data":{"kind":"event"}}`)

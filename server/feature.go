@@ -24,10 +24,10 @@ var features = []*feature{
 
 // kinds describes each kind of entry.
 var kinds = [...]entryKind{
-	mcp.KindTool:             {list: "tools", named: true, changed: func(f *mcp.SubscriptionFilter) bool { return f.ToolsListChanged }},
-	mcp.KindPrompt:           {list: "prompts", named: true, changed: func(f *mcp.SubscriptionFilter) bool { return f.PromptsListChanged }},
-	mcp.KindResource:         {list: "resources"},
-	mcp.KindResourceTemplate: {list: "resourceTemplates", matchesURIs: true},
+	mcp.KindTool:             {list: "tools", named: true, variants: true, changed: func(f *mcp.SubscriptionFilter) bool { return f.ToolsListChanged }},
+	mcp.KindPrompt:           {list: "prompts", named: true, variants: true, changed: func(f *mcp.SubscriptionFilter) bool { return f.PromptsListChanged }},
+	mcp.KindResource:         {list: "resources", variants: true},
+	mcp.KindResourceTemplate: {list: "resourceTemplates", matchesURIs: true, variants: true},
 	mcp.KindSkill:            {list: "skills", matchesURIs: true},
 	mcp.KindEvent: {
 		list: "events", named: true, changed: func(f *mcp.SubscriptionFilter) bool { return f.EventsListChanged },
@@ -41,6 +41,7 @@ const kindCount = mcp.Kind(len(kinds))
 type entryKind struct {
 	list        string // the member of the result that lists the entries
 	named       bool   // entries have names, which a mount may prefix, and otherwise URIs
+	variants    bool   // several entries can have one name, for different callers
 	matchesURIs bool   // entries can match the URIs of resources that are in no list
 	// changed reports whether a subscription includes changes of the list. nil: the list changes together with the list of
 	// resources.

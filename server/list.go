@@ -106,10 +106,10 @@ func (s *Server) list(ctx context.Context, call *mcp.Call, kind mcp.Kind) (mcp.R
 	}
 	rest := entries[start:]
 	if catalog.list(kind, size).filtered {
-		if start > 0 && !entries[start-1].visibleTo(ctx, call.Caller) {
+		if start > 0 && s.visible(ctx, call.Caller, catalog, entries[start-1]) == nil {
 			return nil, errUnknownCursor
 		}
-		rest = visible(ctx, call.Caller, rest, size)
+		rest = s.visiblePage(ctx, call.Caller, catalog, rest)
 	}
 	return encodePage(kind, rest, pageLen(rest, size), catalog.meta()), nil
 }
@@ -118,11 +118,14 @@ func (e *Entry) visibleTo(ctx context.Context, caller *mcp.Caller) bool {
 	return e.Visible == nil || e.Visible(ctx, caller)
 }
 
-// visible returns the first entries that the caller sees: as many as a page may have, and one more if there is one.
-func visible(ctx context.Context, caller *mcp.Caller, entries []*Entry, size int) (seen []*Entry) {
-	bytes := 0
-	for _, e := range entries {
-		if !e.visibleTo(ctx, caller) {
+// visiblePage returns the first entries that the caller sees: as many as a page may have, and one more if there is one.
+func (s *Server) visiblePage(ctx context.Context, caller *mcp.Caller, c *Catalog, entries []*Entry) (seen []*Entry) {
+	size, bytes := s.options.PageSize, 0
+	for i, e := range entries {
+		if i > 0 && e.Name == entries[i-1].Name { // another variant
+			continue
+		}
+		if e = s.visible(ctx, caller, c, e); e == nil {
 			continue
 		}
 		seen = append(seen, e)
@@ -132,6 +135,24 @@ func visible(ctx context.Context, caller *mcp.Caller, entries []*Entry, size int
 		}
 	}
 	return seen
+}
+
+// visible returns the entry or, if it has variants, the one that the caller sees. It returns nil if the caller sees none,
+// or several, which is logged once for each catalog.
+func (s *Server) visible(ctx context.Context, caller *mcp.Caller, c *Catalog, e *Entry) *Entry {
+	seen, err := c.seenBy(ctx, caller, e)
+	if err != nil {
+		c.Memo(ambiguityKey{e.Kind, e.Name}, func() any {
+			s.options.Logger.Error("an entry is left out of a list", "error", err)
+			return nil
+		})
+	}
+	return seen
+}
+
+type ambiguityKey struct {
+	kind mcp.Kind
+	name string
 }
 
 // cursorOf returns the cursor of a call, or nil for the first page.
@@ -170,7 +191,7 @@ func encodePage(kind mcp.Kind, entries []*Entry, count int, meta mcp.Meta) mcp.R
 	return encodeList(kind, entries[:count], encodeCursor(entries[count-1].Name), meta)
 }
 
-// pageStart returns the index after the entry that a cursor names. Changes elsewhere in the list do
+// pageStart returns the index after the entries with the name in a cursor. Changes elsewhere in the list do
 // not invalidate a cursor.
 func pageStart(entries []*Entry, cursor json.RawMessage) (int, error) {
 	if cursor == nil {
@@ -179,9 +200,12 @@ func pageStart(entries []*Entry, cursor json.RawMessage) (int, error) {
 	var text string
 	if err := json.Unmarshal(cursor, &text); err == nil {
 		if name, err := base64.RawURLEncoding.DecodeString(text); err == nil {
-			at := slices.IndexFunc(entries, func(e *Entry) bool { return e.Name == string(name) })
-			if at >= 0 {
-				return at + 1, nil
+			has := func(e *Entry) bool { return e.Name == string(name) }
+			if at := slices.IndexFunc(entries, has); at >= 0 {
+				for at < len(entries) && has(entries[at]) {
+					at++
+				}
+				return at, nil
 			}
 		}
 	}

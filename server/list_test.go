@@ -191,7 +191,7 @@ func addRaw(s *server.Server, name, schema string) {
 func TestInputSchema(t *testing.T) {
 	const given = `{"type":"object", "properties":{"inputSchema":{"type":"string","x-mcp-header":"Region"}}}`
 	s := newServer(&server.Options{PageSize: 1})
-	if got := s.InputSchema("raw"); got != nil {
+	if got := s.InputSchema(t.Context(), "raw"); got != nil {
 		t.Errorf("a server without tools has %s", got)
 	}
 	addRaw(s, "raw", given)
@@ -199,11 +199,11 @@ func TestInputSchema(t *testing.T) {
 		Region string `json:"region" jsonschema_extras:"x-mcp-header=Region"`
 	}])
 	server.AddPrompt(s, server.Prompt{Name: "prompt"}, nothing[struct{}])
-	if got := string(s.InputSchema("raw")); got != given {
+	if got := string(s.InputSchema(t.Context(), "raw")); got != given {
 		t.Errorf("the schema is %s, want %s", got, given)
 	}
 	for _, name := range []string{"", "Raw", "prompt", "inputSchema"} {
-		if got := s.InputSchema(name); got != nil {
+		if got := s.InputSchema(t.Context(), name); got != nil {
 			t.Errorf("%q has %s", name, got)
 		}
 	}
@@ -212,7 +212,7 @@ func TestInputSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.InputSchema(tool.Name); string(got) != string(tool.InputSchema) {
+		if got := s.InputSchema(t.Context(), tool.Name); string(got) != string(tool.InputSchema) {
 			t.Errorf("%s is listed with %s, but has %s", tool.Name, tool.InputSchema, got)
 		}
 	}
@@ -225,11 +225,11 @@ func TestInputSchema(t *testing.T) {
 	if err := s.Replace(entry); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(s.InputSchema("raw")); got != other {
+	if got := string(s.InputSchema(t.Context(), "raw")); got != other {
 		t.Errorf("after a change the schema is %s, want %s", got, other)
 	}
 	s.Remove(mcp.KindTool, "raw")
-	if got := s.InputSchema("raw"); got != nil {
+	if got := s.InputSchema(t.Context(), "raw"); got != nil {
 		t.Errorf("a tool that is gone has %s", got)
 	}
 }
@@ -243,7 +243,7 @@ func TestInputSchemaUnderChanges(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 1000 {
-				if got := string(s.InputSchema("raw")); got != schemas[0] && got != schemas[1] {
+				if got := string(s.InputSchema(t.Context(), "raw")); got != schemas[0] && got != schemas[1] {
 					t.Errorf("the schema is %s", got)
 					return
 				}
@@ -269,7 +269,7 @@ func TestInputSchemaBudget(t *testing.T) {
 	}
 	s := newPaged(500, 0)
 	n := testing.AllocsPerRun(100, func() {
-		if s.InputSchema("tool00") == nil || s.InputSchema("none") != nil {
+		if s.InputSchema(t.Context(), "tool00") == nil || s.InputSchema(t.Context(), "none") != nil {
 			t.Fatal("InputSchema does not return the schemas of the tools")
 		}
 	})
@@ -288,11 +288,11 @@ func ExampleServer_InputSchema() {
 		return "from " + in.Region, nil
 	})
 	var schema struct{ Properties map[string]any }
-	if err := json.Unmarshal(s.InputSchema("query"), &schema); err != nil {
+	if err := json.Unmarshal(s.InputSchema(context.Background(), "query"), &schema); err != nil {
 		fmt.Println(err)
 	}
 	fmt.Println(schema.Properties["region"])
-	fmt.Println(s.InputSchema("drop") == nil)
+	fmt.Println(s.InputSchema(context.Background(), "drop") == nil)
 	// Output:
 	// map[type:string x-mcp-header:Region]
 	// true

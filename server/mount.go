@@ -187,7 +187,7 @@ func (m *mount) entry(s *Server, e *Entry) (*Entry, error) {
 			return nil, err
 		}
 	}
-	if e.Definition != nil || m.provider.Catalog().index[e.Kind][e.Name] == e { // unlisted entries may have no definition
+	if e.Definition != nil || m.provider.Catalog().has(e) { // unlisted entries may have no definition
 		definition, err := m.definition(e, mounted.Name)
 		if err != nil {
 			return nil, fmt.Errorf("the %v %.256q: its definition: %w", e.Kind, e.Name, err)

@@ -217,7 +217,7 @@ func TestMountedListIsTheSame(t *testing.T) {
 				t.Errorf("%s gives\n%s, want\n%s", method, got, want)
 			}
 		}
-		if got, want := string(s.InputSchema("p_tool")), string(child.InputSchema("tool")); got != want || got == "" || s.InputSchema("tool") != nil {
+		if got, want := string(s.InputSchema(t.Context(), "p_tool")), string(child.InputSchema(t.Context(), "tool")); got != want || got == "" || s.InputSchema(t.Context(), "tool") != nil {
 			t.Errorf("the input schema is %s, want %s", got, want)
 		}
 	})
@@ -651,7 +651,7 @@ func TestShutdownWhileMounting(t *testing.T) {
 			t.Errorf("mounting gives %v", err)
 		}
 		wantSteps(t, &tr, "start mill", "stop mill")
-		if s.InputSchema("c_tool") != nil {
+		if s.InputSchema(t.Context(), "c_tool") != nil {
 			t.Error("the tool is there")
 		}
 	})

@@ -17,10 +17,10 @@ type registry struct {
 	server *Server
 
 	mu          sync.Mutex
-	entries     map[entryKey]*registration
+	entries     map[entryKey][]*registration // several if they are variants
 	order       []entryKey
-	completions map[entryKey]map[string]mcp.Handler // by argument
-	current     atomic.Pointer[Catalog]             // nil after a change
+	completions map[entryKey]map[string]*Entry // by argument, which Handle completes
+	current     atomic.Pointer[Catalog]        // nil after a change
 }
 
 type entryKey struct {
@@ -33,11 +33,12 @@ type completionKey struct {
 	argument string
 }
 
-// A registration is an entry, and the same entry without Complete for as long as it has no
-// completions.
+// A registration is an entry as the server offers it, and the same entry without Complete for as
+// long as it has no completions.
 type registration struct {
 	*Entry
 	uncompleted *Entry
+	registered  *Entry
 	values      map[string][]string // allowed values of arguments that have an enum
 }
 
@@ -51,12 +52,14 @@ func (r *registry) catalog() *Catalog {
 	if c := r.current.Load(); c != nil {
 		return c
 	}
-	entries := make([]*Entry, len(r.order))
-	for i, key := range r.order {
-		e := r.entries[key]
-		entries[i] = e.Entry
-		if len(e.values) == 0 && len(r.completions[key]) == 0 {
-			entries[i] = e.uncompleted
+	entries := make([]*Entry, 0, len(r.order))
+	for _, key := range r.order {
+		for _, e := range r.entries[key] {
+			if len(e.values) == 0 && len(r.completions[key]) == 0 {
+				entries = append(entries, e.uncompleted)
+			} else {
+				entries = append(entries, e.Entry)
+			}
 		}
 	}
 	c := NewCatalog(entries, nil)
@@ -64,9 +67,37 @@ func (r *registry) catalog() *Catalog {
 	return c
 }
 
-// register adds all entries or none. An entry that exists already is replaced if replace is true,
-// and is an error otherwise.
+// register adds all entries or none. If replace is true, they replace all entries with their names.
+// Otherwise an entry that exists already is an error, unless both are variants of the name.
 func (r *registry) register(entries []*Entry, replace bool) error {
+	if err := r.check(entries); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := make(map[completionKey]*Entry, len(entries))
+	if !replace {
+		for _, e := range entries {
+			first[e.completionKey()] = r.registered(e.completionKey())
+		}
+	}
+	if err := checkNames(entries, first); err != nil {
+		return err
+	}
+	for key := range first {
+		if replace && r.entries[key.entryKey] != nil && key.argument == "" {
+			r.entries[key.entryKey] = []*registration{} // it keeps its place in the order
+		}
+	}
+	for _, e := range entries {
+		r.add(e)
+	}
+	r.current.Store(nil)
+	return nil
+}
+
+// check rejects entries that could not be listed or called.
+func (r *registry) check(entries []*Entry) error {
 	for _, e := range entries {
 		if err := e.check(); err != nil {
 			return err
@@ -75,23 +106,20 @@ func (r *registry) register(entries []*Entry, replace bool) error {
 			return err
 		}
 	}
-	if err := r.checkCollisions(entries); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	seen := make(map[completionKey]bool, len(entries))
+	return r.checkCollisions(entries)
+}
+
+// checkNames rejects entries with the name of an earlier one, unless both are variants of it. first has the first entry of
+// each name, and gets those of new names.
+func checkNames(entries []*Entry, first map[completionKey]*Entry) error {
 	for _, e := range entries {
 		key := e.completionKey()
-		if there := r.has(key); seen[key] || there && !replace {
-			return fmt.Errorf("the %v is registered already", key)
+		if other := first[key]; other == nil {
+			first[key] = e
+		} else if err := checkVariant(other, e); err != nil {
+			return err
 		}
-		seen[key] = true
 	}
-	for _, e := range entries {
-		r.add(e)
-	}
-	r.current.Store(nil)
 	return nil
 }
 
@@ -102,7 +130,7 @@ func (r *registry) checkCollisions(entries []*Entry) error {
 		return nil
 	}
 	r.mu.Lock()
-	added := slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return !e.isListed() || r.has(e.completionKey()) })
+	added := slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return !e.isListed() || r.registered(e.completionKey()) != nil })
 	r.mu.Unlock()
 	for _, m := range mounts {
 		mounted := m.part().Catalog
@@ -120,21 +148,23 @@ func (r *registry) add(e *Entry) {
 	key, s := e.completionKey(), r.server
 	if !e.isListed() {
 		if r.completions == nil {
-			r.completions = make(map[entryKey]map[string]mcp.Handler)
+			r.completions = make(map[entryKey]map[string]*Entry)
 		}
 		if r.completions[key.entryKey] == nil {
-			r.completions[key.entryKey] = make(map[string]mcp.Handler)
+			r.completions[key.entryKey] = make(map[string]*Entry)
 		}
-		r.completions[key.entryKey][key.argument] = e.pending.bind(s, nil)
+		bound := *e
+		bound.Handle = e.pending.bind(s, nil)
+		r.completions[key.entryKey][key.argument] = &bound
 		return
 	}
 	if r.entries == nil {
-		r.entries = make(map[entryKey]*registration)
+		r.entries = make(map[entryKey][]*registration)
 	}
 	if r.entries[key.entryKey] == nil {
 		r.order = append(r.order, key.entryKey)
 	}
-	reg := &registration{}
+	reg := &registration{registered: e}
 	if e.pending != nil {
 		reg.values = e.pending.values
 	}
@@ -155,14 +185,18 @@ func (r *registry) add(e *Entry) {
 		bare.Complete = nil
 		reg.uncompleted = &bare
 	}
-	r.entries[key.entryKey] = reg
+	r.entries[key.entryKey] = append(r.entries[key.entryKey], reg)
 }
 
-func (r *registry) has(key completionKey) bool {
+// registered returns the first entry with a key, as it was registered, or nil. r.mu must be held.
+func (r *registry) registered(key completionKey) *Entry {
 	if key.argument != "" {
-		return r.completions[key.entryKey][key.argument] != nil
+		return r.completions[key.entryKey][key.argument]
 	}
-	return r.entries[key.entryKey] != nil
+	if all := r.entries[key.entryKey]; len(all) > 0 {
+		return all[0].registered
+	}
+	return nil
 }
 
 // completionKey returns the key of an entry. Only completions have an argument.
@@ -189,10 +223,10 @@ func (r *registry) complete(ctx context.Context, call *mcp.Call, of entryKey, re
 		return nil, err
 	}
 	r.mu.Lock()
-	handle := r.completions[of][argument]
+	completion := r.completions[of][argument]
 	r.mu.Unlock()
-	if handle != nil {
-		return handle(ctx, call)
+	if completion != nil {
+		return completion.Handle(ctx, call)
 	}
 	values, ok := reg.values[argument]
 	if !ok {
@@ -222,9 +256,10 @@ func (r *registry) remove(kind mcp.Kind, names []string) bool {
 }
 
 // Replace registers entries, and replaces those with the same kind and name. It registers all of
-// them, or none and returns an error. Clients are notified once for each kind of list that changed.
-// It may be called at any time and concurrently. The error is a *[CollisionError] if a mount has
-// one of the names.
+// them, or none and returns an error. Several entries with one name are variants of it, see
+// [NewCatalog], and replace all variants that were registered. Clients are notified once for each
+// kind of list that changed. It may be called at any time and concurrently. The error is a
+// *[CollisionError] if a mount has one of the names.
 func (s *Server) Replace(entries ...*Entry) error {
 	if err := s.registry.register(entries, true); err != nil {
 		return err
@@ -233,8 +268,8 @@ func (s *Server) Replace(entries ...*Entry) error {
 	return nil
 }
 
-// Remove removes registered entries by kind and name: the URI of a resource, the URI template of a
-// template. Unknown names are ignored. Clients are notified once. It may be called at any time and
+// Remove removes registered entries by kind and name, with all variants: the URI of a resource, the
+// URI template of a template. Unknown names are ignored. Clients are notified once. It may be called at any time and
 // concurrently.
 func (s *Server) Remove(kind mcp.Kind, names ...string) {
 	if s.registry.remove(kind, names) {

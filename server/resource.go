@@ -443,7 +443,7 @@ func (s *Server) watchResources(ctx context.Context, call *mcp.Call, to *subscri
 			return err
 		}
 		if entry := s.Catalog().Lookup(mcp.KindResource, uri); entry != nil {
-			uri = entry.listedURI(uri) // the URI in the notifications
+			uri = entry.listedURI(uri) // the URI in the notifications, the same for all variants
 		}
 		to.filter.ResourceSubscriptions = append(to.filter.ResourceSubscriptions, uri)
 		to.stops = append(to.stops, stop)
@@ -453,11 +453,9 @@ func (s *Server) watchResources(ctx context.Context, call *mcp.Call, to *subscri
 
 // subscribeResource starts to report changes of one resource.
 func (s *Server) subscribeResource(ctx context.Context, call *mcp.Call, uri string) (stop func(), err error) {
-	entry := s.Catalog().Lookup(mcp.KindResource, uri)
-	if entry == nil {
-		if entry, err = s.resolveUnlisted(ctx, mcp.KindResource, uri); err != nil {
-			return nil, s.notSubscribed(ctx, call, err)
-		}
+	entry, err := s.find(ctx, call.Caller, mcp.KindResource, uri)
+	if err != nil {
+		return nil, s.notSubscribed(ctx, call, err)
 	}
 	if entry == nil {
 		return nil, mcp.ResourceNotFound(uri)

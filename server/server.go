@@ -324,36 +324,37 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 // errStopping says that the call was not executed, so that the caller may send it to another replica.
 var errStopping = &jsonrpc.Error{Code: jsonrpc.Busy, Message: "the server is shutting down"}
 
-// A resolution is the result of looking up a name. It is stored as a value of the call.
+// A resolution is the result of looking up a name for a caller. It is stored as a value of the call.
 type resolution struct {
-	name  []byte
-	entry *Entry
-	err   error
+	name   []byte
+	caller *mcp.Caller
+	entry  *Entry
+	err    error
 }
 
 func (s *Server) newResolution(call *mcp.Call, entry *Entry, err error) resolution {
 	_, name, _ := s.target(call)
-	return resolution{name, entry, err}
+	return resolution{name, call.Caller, entry, err}
 }
 
 // resolve looks up the entry that a call is for, and attaches its target to the call. It returns
-// nil for lists and for unknown names. The error says that the call is malformed, or that a server
-// could not be started.
+// nil for lists and for unknown names. The error says that the call is malformed, that a server
+// could not be started, or that the caller sees several variants.
 func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 	kind, name, err := s.target(call)
 	if kind == 0 || err != nil {
 		return nil, err
 	}
 	uri := ""
-	var entry *Entry
-	lookup := s.methods[call.Method()].lookup
+	lookup, catalog := s.methods[call.Method()].lookup, s.Catalog()
 	if kind == mcp.KindResource || lookup != nil {
 		uri = jsonscan.Unquote(name)
 	}
+	var entry *Entry
 	if lookup != nil {
-		entry = lookup(s.Catalog(), uri)
-	} else if entry = s.Catalog().lookupRaw(kind, name); entry == nil {
-		if entry, err = s.resolveUnlisted(ctx, kind, jsonscan.Unquote(name)); err != nil {
+		entry = lookup(catalog, uri)
+	} else if entry = catalog.lookupRaw(kind, name); entry == nil || catalog.hasVariants(entry) {
+		if entry, err = s.find(ctx, call.Caller, kind, jsonscan.Unquote(name)); err != nil {
 			return nil, err
 		}
 		if entry != nil {
@@ -370,17 +371,28 @@ func (s *Server) resolve(ctx context.Context, call *mcp.Call) (*Entry, error) {
 	return entry, nil
 }
 
-// resolveUnlisted looks up an entry that is in no list. If that has started a server, the new
-// catalog decides.
-func (s *Server) resolveUnlisted(ctx context.Context, kind mcp.Kind, name string) (*Entry, error) {
+// find looks up an entry for a caller, in the lists and then with [Catalog.Resolve]. If that has
+// started a server, the new catalog decides. It returns nil if there is no such entry. An entry
+// without variants is returned even if the caller does not see it: its guards decide.
+func (s *Server) find(ctx context.Context, caller *mcp.Caller, kind mcp.Kind, name string) (*Entry, error) {
+	find := func(c *Catalog) (listed *Entry, isListed bool, err error) {
+		if listed = c.Lookup(kind, name); listed != nil && c.hasVariants(listed) {
+			listed, err = c.seenBy(ctx, caller, listed)
+			return listed, true, err
+		}
+		return listed, listed != nil, nil
+	}
 	before := s.Catalog()
+	if listed, ok, err := find(before); ok {
+		return listed, err
+	}
 	entry, err := before.Resolve(ctx, kind, name)
 	if err != nil {
 		return nil, err
 	}
 	now := s.Catalog()
-	if listed := now.Lookup(kind, name); listed != nil {
-		return listed, nil
+	if listed, ok, err := find(now); ok {
+		return listed, err
 	}
 	if entry == nil && now != before {
 		return now.Resolve(ctx, kind, name)
@@ -389,7 +401,7 @@ func (s *Server) resolveUnlisted(ctx context.Context, kind mcp.Kind, name string
 }
 
 // authorizeAs authorizes a call under the name of its entry. The transport has authorized it under
-// the caller's name, for which no scopes were known.
+// the caller's name, for which no scopes were known, or no input schema.
 func authorizeAs(ctx context.Context, call *mcp.Call, entry *Entry) error {
 	name := jsonscan.AppendString(nil, entry.Name)
 	var params []byte
@@ -405,18 +417,21 @@ func authorizeAs(ctx context.Context, call *mcp.Call, entry *Entry) error {
 	if err != nil {
 		return err
 	}
-	return transport.Authorize(ctx, req)
+	return transport.Authorize(context.WithValue(ctx, entryContextKey{}, entry), req)
 }
+
+// entryContextKey is the key of the entry of a call, in the context of its authorization.
+type entryContextKey struct{}
 
 func (s *Server) recheck(ctx context.Context, t *mcp.Target) error {
 	return s.Catalog().recheck(ctx, t)
 }
 
 // dispatch is the innermost handler of Options.Middleware. It looks the entry up again if a
-// middleware has changed the name.
+// middleware has changed the name or the caller.
 func (s *Server) dispatch(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	found, ok := call.Get(s).(resolution)
-	if _, name, _ := s.target(call); !ok || !bytes.Equal(name, found.name) {
+	if _, name, _ := s.target(call); !ok || call.Caller != found.caller || !bytes.Equal(name, found.name) {
 		found.entry, found.err = s.resolve(ctx, call)
 	}
 	if found.err != nil {
@@ -434,10 +449,16 @@ func stringMember(call *mcp.Call, path ...string) (string, error) {
 }
 
 // InputSchema returns the input schema of a tool as it is listed, or nil if there is no such tool.
-// Transports use it to find arguments that are copied into HTTP headers. It takes no lock. The
-// caller must not change the result.
-func (s *Server) InputSchema(tool string) json.RawMessage {
-	if e := s.Catalog().Lookup(mcp.KindTool, tool); e != nil {
+// Transports use it to find arguments that are copied into HTTP headers. If the tool has variants,
+// InputSchema returns nil, except for the context in which the server has called the authorizer of
+// the request ([transport.Authorize]) again: then it is the schema of the chosen variant. It takes no
+// lock. The caller must not change the result.
+func (s *Server) InputSchema(ctx context.Context, tool string) json.RawMessage {
+	if chosen, ok := ctx.Value(entryContextKey{}).(*Entry); ok && chosen.Kind == mcp.KindTool && chosen.Name == tool {
+		return chosen.Definition.InputSchema()
+	}
+	catalog := s.Catalog()
+	if e := catalog.Lookup(mcp.KindTool, tool); e != nil && !catalog.hasVariants(e) {
 		return e.Definition.InputSchema()
 	}
 	return nil

@@ -193,12 +193,12 @@ func (c *Catalog) skill(e *Entry) *mcp.Skill {
 func (s *Server) readDirectory(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.Result, error) {
 	catalog := s.Catalog()
 	d := &directory{catalog: catalog, uri: call.URI(), seen: make(map[string]bool)}
-	d.sees = func(e *Entry) bool { return e.visibleTo(ctx, call.Caller) }
+	d.visible = func(e *Entry) *Entry { return s.visible(ctx, call.Caller, catalog, e) }
 	switch {
 	case entry == nil && strings.Contains(d.uri, "://"):
 		d.addSkills()
 	case entry == nil:
-	case !d.sees(entry):
+	case d.visible(entry) == nil:
 		return nil, notDirectory(d.uri)
 	default:
 		skill := catalog.skill(entry)
@@ -220,8 +220,8 @@ func (s *Server) readDirectory(ctx context.Context, call *mcp.Call, entry *Entry
 type directory struct {
 	catalog  *Catalog
 	uri      string
-	sees     func(e *Entry) bool
-	seen     map[string]bool // URIs of children, those that the caller does not see included
+	visible  func(e *Entry) *Entry // what the caller sees of an entry, or nil
+	seen     map[string]bool       // URIs of children, those that the caller does not see included
 	children []*Entry
 }
 
@@ -239,11 +239,10 @@ func (d *directory) addFiles(skill *mcp.Skill) {
 			continue
 		}
 		listed := d.catalog.index[mcp.KindResource][child]
-		switch {
-		case listed == nil:
+		if listed == nil {
 			d.add(&mcp.Resource{URI: child, Name: path.Base(child), Size: &file.Size})
-		case d.sees(listed):
-			d.children = append(d.children, listed)
+		} else if seen := d.visible(listed); seen != nil {
+			d.children = append(d.children, seen)
 		}
 	}
 }
@@ -251,7 +250,7 @@ func (d *directory) addFiles(skill *mcp.Skill) {
 // addSkills adds the children of a directory above skills.
 func (d *directory) addSkills() {
 	for e := range d.catalog.All(mcp.KindSkill) {
-		if child, isFile := d.child(e.Name); child != "" && !isFile && !d.seen[child] && d.sees(e) {
+		if child, isFile := d.child(e.Name); child != "" && !isFile && !d.seen[child] && d.visible(e) != nil {
 			d.seen[child] = true
 			d.add(&mcp.Resource{URI: child, Name: path.Base(child), MIMEType: mcp.MIMEDirectory})
 		}

@@ -172,8 +172,8 @@ func (c *Catalog) mayHaveTasks() bool {
 
 // RefusesVisibleTask implements [era.Core].
 func (c core) RefusesVisibleTask(ctx context.Context, caller *mcp.Caller, tool string) bool {
-	e := c.Catalog().Lookup(mcp.KindTool, tool)
-	return e != nil && e.Task == TaskForbidden && e.visibleTo(ctx, caller)
+	e, _ := c.Catalog().LookupFor(ctx, caller, mcp.KindTool, tool)
+	return e != nil && e.Task == TaskForbidden
 }
 
 // A storedCall is what a task stores of its call.

@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // RESTOptions configure [Gateway.REST]. The zero value is valid.
@@ -114,7 +115,7 @@ func (f *restFrontend) post(w http.ResponseWriter, r *http.Request, name string)
 		writeProblem(w, http.StatusBadRequest, "expected the arguments, an object: "+err.Error())
 		return
 	}
-	declares := f.declaresOutput(name)
+	declares := f.declaresOutput(r.Context(), name)
 	result, failed := f.callTool(r.Context(), name, body)
 	if failed != nil {
 		writeFailure(w, failed, nil)
@@ -183,10 +184,11 @@ func (f *restFrontend) callTool(ctx context.Context, name string, arguments json
 	return f.gateway.call(ctx, name, arguments)
 }
 
-// declaresOutput reports whether a tool has an output schema.
-func (f *restFrontend) declaresOutput(name string) bool {
-	e := f.gateway.servers.Server.Catalog().Lookup(mcp.KindTool, name)
-	if e == nil {
+// declaresOutput reports whether a tool has an output schema. It returns false for a tool that the caller does not see.
+func (f *restFrontend) declaresOutput(ctx context.Context, name string) bool {
+	caller := &mcp.Caller{Principal: transport.Principal(ctx)}
+	e, err := f.gateway.servers.Server.Catalog().LookupFor(ctx, caller, mcp.KindTool, name)
+	if e == nil || err != nil {
 		return false
 	}
 	t, ok := newTool(e.Definition.JSON())

@@ -98,10 +98,15 @@ func (p *provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error)
 	if err != nil {
 		return failure(err), nil
 	}
-	index := indexOf(p.source.Catalog())
+	catalog := p.source.Catalog()
+	index := indexOf(catalog)
 	return newFound(index.entries, index.search(q, func(tool int32) bool {
-		visible := index.entries[tool].Visible
-		return visible == nil || visible(ctx, call.Caller)
+		e := index.entries[tool]
+		if e.Visible == nil {
+			return true
+		}
+		seen, err := catalog.LookupFor(ctx, call.Caller, mcp.KindTool, e.Name)
+		return seen == e && err == nil
 	})), nil
 }
 
@@ -206,7 +211,7 @@ func (p *provider) becomeTask(ctx context.Context, call *mcp.Call, name json.Raw
 	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
 		return nil
 	}
-	e := p.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name))
+	e := p.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name)) // entries of other servers have no variants
 	if e == nil || e.Tasks == nil || e.Task == server.TaskForbidden || e.Visible != nil && !e.Visible(ctx, call.Caller) {
 		return nil
 	}

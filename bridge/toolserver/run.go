@@ -137,16 +137,16 @@ func (s *Server) prepareKnown(r *run) {
 	if !ok || !r.approvalOnly {
 		return
 	}
-	catalog := s.servers.Server.Catalog()
-	known := catalog.Lookup(mcp.KindTool, name)
-	if known == nil {
-		var err error
-		if known, err = catalog.Resolve(r.ctx, mcp.KindTool, name); err != nil {
-			r.resolveError = err
-			return
-		}
+	catalog, caller := s.servers.Server.Catalog(), &mcp.Caller{Principal: r.principal}
+	known, err := catalog.LookupFor(r.ctx, caller, mcp.KindTool, name)
+	if err == nil && catalog.Lookup(mcp.KindTool, name) == nil {
+		known, err = catalog.Resolve(r.ctx, mcp.KindTool, name)
 	}
-	if known == nil || known.Visible != nil && !known.Visible(r.ctx, &mcp.Caller{Principal: r.principal}) {
+	switch {
+	case err != nil:
+		r.resolveError = err
+		return
+	case known == nil || known.Visible != nil && !known.Visible(r.ctx, caller):
 		r.resolveError = errUnknownTool
 		return
 	}

@@ -44,7 +44,7 @@ type storeProvider interface{ Store() store.Store }
 // A schemaProvider is a server that knows the input schemas of its tools. [Handler] looks for it on the
 // server. Without it, Mcp-Param headers are not compared with the arguments.
 type schemaProvider interface {
-	InputSchema(tool string) json.RawMessage
+	InputSchema(ctx context.Context, tool string) json.RawMessage
 }
 
 // Handler returns an http.Handler that serves an MCP server at one URL. opts may be nil. Handler panics if an option is
@@ -58,8 +58,9 @@ type schemaProvider interface {
 //     Requests without a session do not use it. The caller closes it after the endpoint. By default,
 //     the endpoint has a [store.NewMemory] with 10 MiB for events, so that a session belongs to one
 //     process.
-//   - InputSchema(tool string) json.RawMessage returns the schema of a tool. The endpoint refuses
-//     calls whose Mcp-Param headers differ from their arguments.
+//   - InputSchema(ctx context.Context, tool string) json.RawMessage returns the schema of a tool, for the
+//     request with that context. The endpoint refuses calls whose Mcp-Param headers differ from their
+//     arguments.
 //
 // Close ends all sessions and subscriptions and refuses new requests. It waits for the calls of
 // sessions up to Options.Conn.Grace and returns nil. It does not wait for calls without a

@@ -490,6 +490,37 @@ func TestParametersInHeadersOfSecondNames(t *testing.T) {
 	}
 }
 
+// The headers of a tool with variants are compared with the arguments of the variant that the caller sees.
+func TestParametersInHeadersOfVariants(t *testing.T) {
+	s := server.New(mcp.Implementation{Name: "variants", Version: "1"}, nil)
+	guards := func(principal string) []mcp.Guard {
+		return []mcp.Guard{{Name: principal, Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool { return caller.Principal == principal }}}
+	}
+	server.AddTool(s, server.Tool{Name: "regional", Guards: guards("ann")}, func(_ context.Context, _ *server.Request, in regional) (string, error) {
+		return "in " + in.Region, nil
+	})
+	server.AddTool(s, server.Tool{Name: "regional", Guards: guards("bob")}, func(_ context.Context, _ *server.Request, in struct {
+		Region string `json:"region"`
+		City   string `json:"city" jsonschema:"x-mcp-header=City"`
+	}) (string, error) {
+		return "at " + in.City, nil
+	})
+	r := serve(t, s, nil).modern("tools/call", "regional")
+	r.http.Config.Handler = asPrincipal(r.endpoint)
+	body := func(arguments string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"regional","arguments":` + arguments + `,` + modernMeta + `}}`
+	}
+	ann, bob, eve := r.with("X-User", "ann"), r.with("X-User", "bob"), r.with("X-User", "eve")
+	ann.with("Mcp-Param-Region", "eu").post(body(`{"region":"eu"}`)).is(http.StatusOK, "in eu")
+	ann.with("Mcp-Param-Region", "us").post(body(`{"region":"eu"}`)).is(http.StatusBadRequest, "-32020")
+	ann.post(body(`{"region":"eu"}`)).is(http.StatusBadRequest, "-32020")
+	bob.with("Mcp-Param-City", "rome").post(body(`{"region":"eu","city":"rome"}`)).is(http.StatusOK, "at rome")
+	bob.with("Mcp-Param-City", "rome", "Mcp-Param-Region", "us").post(body(`{"region":"eu","city":"rome"}`)).is(http.StatusOK, "at rome")
+	bob.with("Mcp-Param-City", "oslo").post(body(`{"region":"eu","city":"rome"}`)).is(http.StatusBadRequest, "-32020")
+	bob.with("Mcp-Param-Region", "eu").post(body(`{"region":"eu","city":"rome"}`)).is(http.StatusBadRequest, "-32020")
+	eve.with("Mcp-Param-Region", "eu").post(body(`{"region":"eu"}`)).is(http.StatusOK, "-32602", "unknown tool")
+}
+
 // A request of a version without sessions ignores them.
 func TestModernRequestsIgnoreSessions(t *testing.T) {
 	r := serve(t, newServer(), nil).modern("tools/call", "sum").with("Mcp-Session-Id", "nonsense", "Last-Event-ID", "1")

@@ -61,7 +61,7 @@ func (e *handler) callContext(r *http.Request, network string, req *jsonrpc.Requ
 	if !hasRequestMeta(req, declared) {
 		return ctx, nil
 	}
-	err := e.checkHeaders(r.Header, req, declared)
+	err := e.checkHeaders(ctx, r.Header, req, declared)
 	if err == errUnlistedTool {
 		return e.withHeaderCheck(ctx, r.Header, req), nil
 	}
@@ -207,12 +207,12 @@ func hasRequestMeta(req *jsonrpc.Request, declared json.RawMessage) bool {
 }
 
 // errUnlistedTool means that the parameters of a tool in headers are not known yet.
-var errUnlistedTool = errors.New("the tool is in no list")
+var errUnlistedTool = errors.New("the tool is in no list, or has variants")
 
 // checkHeaders compares the headers with the request. The error is errUnlistedTool if only the headers
 // of parameters were not compared. See MCP 2026-07-28, basic/transports/streamable-http, section
 // Server Validation.
-func (e *handler) checkHeaders(header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
+func (e *handler) checkHeaders(ctx context.Context, header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
 	if err := checkVersion(header, declared); err != nil {
 		return err
 	}
@@ -226,12 +226,12 @@ func (e *handler) checkHeaders(header http.Header, req *jsonrpc.Request, declare
 	if req.Method != mcp.MethodToolsCall {
 		return nil
 	}
-	return e.checkParams(header, req, req)
+	return e.checkParams(ctx, header, req, req)
 }
 
 // checkParams compares the headers with the arguments of a call. The request named contains the name of the tool.
-func (e *handler) checkParams(header http.Header, named, req *jsonrpc.Request) error {
-	params, err := e.headerParams.params(named)
+func (e *handler) checkParams(ctx context.Context, header http.Header, named, req *jsonrpc.Request) error {
+	params, err := e.headerParams.params(ctx, named)
 	if err != nil || params == nil {
 		return err
 	}
@@ -241,14 +241,15 @@ func (e *handler) checkParams(header http.Header, named, req *jsonrpc.Request) e
 	return nil
 }
 
-// withHeaderCheck returns the context of a call of a tool that is in no list under the caller's name.
+// withHeaderCheck returns the context of a call of a tool that is in no list under the caller's name, or that has
+// variants.
 // The server authorizes the call again under the tool's own name, and the headers are compared then.
 func (e *handler) withHeaderCheck(ctx context.Context, header http.Header, req *jsonrpc.Request) context.Context {
-	return transport.WithAuthorizer(ctx, func(_ context.Context, named *jsonrpc.Request) error {
+	return transport.WithAuthorizer(ctx, func(resolved context.Context, named *jsonrpc.Request) error {
 		if err := transport.Authorize(ctx, named); err != nil {
 			return err
 		}
-		if err := e.checkParams(header, named, req); err != errUnlistedTool {
+		if err := e.checkParams(resolved, header, named, req); err != errUnlistedTool {
 			return err
 		}
 		return nil
@@ -271,13 +272,13 @@ type headerTool struct {
 
 // params returns the header parameters of the tool that a request calls. The error is errUnlistedTool
 // if the server does not know the tool.
-func (m *headerParams) params(req *jsonrpc.Request) (*paramheader.Params, error) {
+func (m *headerParams) params(ctx context.Context, req *jsonrpc.Request) (*paramheader.Params, error) {
 	name := req.Member("name")
 	if m.server == nil || jsonscan.KindOf(name) != jsonscan.String {
 		return nil, nil
 	}
 	tool := jsonscan.Unquote(name)
-	schema := m.server.InputSchema(tool)
+	schema := m.server.InputSchema(ctx, tool)
 	if schema == nil {
 		return nil, errUnlistedTool
 	}
