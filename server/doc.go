@@ -85,6 +85,10 @@
 // package example "Composition" (Example_composition) is the whole program, with a client
 // that lists and calls.
 //
+// Several tools, prompts, resources or templates may have one name if each has a Visible. A caller gets
+// the one that it sees; see [NewCatalog]. A caller that sees several gets none, and the log says so.
+// [Server.ListChanged] announces that guards decide otherwise now.
+//
 // # Errors
 //
 //  1. An error that a tool's function returns is a result that the model sees. An error of any

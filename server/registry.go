@@ -290,6 +290,21 @@ func (s *Server) ResourceUpdatedFor(principal, uri string) {
 	}
 }
 
+// ListChanged notifies clients that the list of a kind has changed, for example because a guard decides
+// otherwise now. Changes of what is registered or mounted are announced without it. Resources,
+// templates and skills have one notification. With [Options].Store, the clients of all replicas are
+// notified. A server that has this one mounted notifies its clients too; those of its replicas are
+// notified if this server has a Store. ListChanged does not block, and may be called concurrently.
+func (s *Server) ListChanged(kind mcp.Kind) { s.ListChangedFor("", kind) }
+
+// ListChangedFor is [Server.ListChanged] for the clients with this principal (see [mcp.Caller]). With
+// the principal "" it notifies all clients, since callers without authentication cannot be told apart.
+func (s *Server) ListChangedFor(principal string, kind mcp.Kind) {
+	change := listChange(kind)
+	change.For = principal
+	s.raise(change)
+}
+
 func (s *Server) notifyLists(entries []*Entry) {
 	var notified []mcp.Change
 	for _, e := range entries {
