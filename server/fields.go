@@ -35,6 +35,7 @@ type field struct {
 	values        []string // allowed values; nil if all are
 	defaultValues []string // used if the field is absent; nil if there is no default
 	index         []int
+	isList        bool // the field is a list of strings
 	set           func(reflect.Value, []string) error
 }
 
@@ -70,7 +71,7 @@ func newFields(t reflect.Type) (*fields, error) {
 		}
 		tags := tagged[name]
 		field := field{
-			name: name, index: sf.Index, set: set, values: tags.enum, defaultValues: tags.defaultValues,
+			name: name, index: sf.Index, isList: isStrings(sf.Type), set: set, values: tags.enum, defaultValues: tags.defaultValues,
 			description: tags.description, optional: !tags.required || tags.defaultValues != nil,
 		}
 		if err := field.checkDefault(sf.Type); err != nil {
@@ -105,6 +106,18 @@ func (f *fields) allowedValues() map[string][]string {
 
 func (f *fields) isOptional(name string) bool {
 	return slices.ContainsFunc(f.list, func(field field) bool { return field.name == name && field.optional })
+}
+
+func (f *fields) isList(name string) bool {
+	return slices.ContainsFunc(f.list, func(field field) bool { return field.name == name && field.isList })
+}
+
+// isStrings reports whether a type is a list of strings, or a pointer to one.
+func isStrings(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String
 }
 
 func (f *fields) names() []string {

@@ -82,6 +82,15 @@ func TestRefusedRegistration(t *testing.T) {
 				User []int `json:"user"`
 			}])
 		}, "User"},
+		{"list in a map", func() {
+			server.AddTemplate(s, server.Template{URITemplate: "app:a{/path*}"}, nothing[map[string]string])
+		}, `"path" are lists`},
+		{"list in a string", func() {
+			server.AddTemplate(s, server.Template{URITemplate: "app:a{?page,tag*}"}, nothing[struct {
+				Page int    `json:"page"`
+				Tag  string `json:"tag"`
+			}])
+		}, `"tag" are lists`},
 		{"prompt arguments", func() { server.AddPrompt(s, server.Prompt{Name: "x"}, nothing[int]) }, "struct"},
 		{"prompt result", func() {
 			server.AddPrompt(s, server.Prompt{Name: "x"}, func(context.Context, *server.Request, struct{}) (int, error) { return 0, nil })

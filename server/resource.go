@@ -312,7 +312,7 @@ type Template struct {
 // AddTemplate registers a function that reads the resources of a template. Vars is a
 // map[string]string, or a struct whose fields are the variables, with the names of their json tags.
 // Fields are strings, numbers, booleans (true, yes, on, 1 or false, no, off, 0), or lists of
-// strings for {x*}. Of a jsonschema tag, enum and default are used. Results are as in
+// strings. The variables of {/x*}, {?x*} and {&x*} must be lists of strings. Of a jsonschema tag, enum and default are used. Results are as in
 // [AddResource]. If there is no such resource, the function returns [mcp.ResourceNotFound]. The
 // function is called concurrently. AddTemplate panics, with the file and line of the caller, if the
 // template cannot be registered.
@@ -349,7 +349,7 @@ func newTemplate[In any](template Template, vars *fields, out reflect.Type, deco
 	if err := errors.Join(checkAnnotations(template.Annotations), checkCacheHint(template.CacheHint), checkContents(out)); err != nil {
 		return fail(err)
 	}
-	if err := sameNames(vars.isMap, vars.names(), parsed.Names()); err != nil {
+	if err := errors.Join(sameNames(vars.isMap, vars.names(), parsed.Names()), holdsLists(vars, parsed)); err != nil {
 		return fail(fmt.Errorf("variables: %w", err))
 	}
 	definition, err := (&mcp.ResourceTemplate{
@@ -420,6 +420,16 @@ func sameNames(open bool, fields, variables []string) error {
 	for _, name := range fields {
 		if !slices.Contains(variables, name) {
 			return fmt.Errorf("the field %q is not a variable of the template", name)
+		}
+	}
+	return nil
+}
+
+// holdsLists rejects variables that would lose the borders of the elements of a list.
+func holdsLists(vars *fields, template *uritemplate.Template) error {
+	for _, name := range template.Names() {
+		if template.IsList(name) && !vars.isList(name) {
+			return fmt.Errorf("the values of %q are lists: take a struct whose field %q is a []string, or {+%s} for text with slashes", name, name, name)
 		}
 	}
 	return nil

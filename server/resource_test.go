@@ -438,7 +438,11 @@ func TestPathTraversal(t *testing.T) {
 		}
 		reads(s, "file:///{+path}{?q}", "path")
 		reads(s, "tree:{path*}", "path")
-		reads(s, "list:/a{/path*}", "path")
+		server.AddTemplate(s, server.Template{URITemplate: "list:/a{/path*}"}, func(_ context.Context, _ *server.Request, vars struct {
+			Path []string `json:"path"`
+		}) (string, error) {
+			return fmt.Sprintf("<%s>", strings.Join(vars.Path, ",")), nil
+		})
 		reads(child, "child:///{+path}", "path")
 		reads(s, "item:{id}", "id")
 		reads(s, "query:x{?q}", "q")

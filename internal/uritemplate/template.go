@@ -120,5 +120,18 @@ func readExpression(text string) part {
 	return p
 }
 
+// IsList reports whether the values of a variable are lists: those of {/x*}, {?x*} and {&x*}.
+func (t *Template) IsList(name string) bool {
+	for _, p := range t.parts {
+		if p.operator != '/' && p.operator != '?' && p.operator != '&' {
+			continue
+		}
+		if slices.ContainsFunc(p.variables, func(v variable) bool { return v.name == name && v.explode }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Names returns the names of the template's variables in order of first appearance.
 func (t *Template) Names() []string { return slices.Clone(t.names) }
