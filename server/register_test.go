@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -268,4 +271,86 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReplaceAll checks that ReplaceAll replaces everything that is registered in one step, with one notification for each
+// list that has changed.
+func TestReplaceAll(t *testing.T) {
+	entry := func(e *server.Entry, err error) *server.Entry {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	says := func(text string) func(context.Context, *server.Request, struct{}) (string, error) {
+		return func(context.Context, *server.Request, struct{}) (string, error) { return text, nil }
+	}
+	completes := func(value string) *server.Entry {
+		return entry(server.NewCompletion(server.Completion{Prompt: "p", Argument: "x"}, func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
+			return []string{value}, nil
+		}))
+	}
+	virtualEras(t, func(t *testing.T, era client.Era) {
+		s, child := newServer(nil), newServer(nil)
+		returns(child, "mounted", "")
+		mount(t, s, child, "")
+		prompt := entry(server.NewPrompt(server.Prompt{Name: "p"}, nothing[xIn]))
+		replace(t, s, entry(server.NewTool(server.Tool{Name: "a"}, says("old"))), entry(server.NewTool(server.Tool{Name: "b"}, says("old"))), prompt, completes("old"))
+		reads(s, server.Resource{URI: "app:r"}, "")
+		var changes []mcp.Change
+		session := connectInMemory(t, s, &client.Options{Era: era, OnChange: func(_ context.Context, change mcp.Change) { changes = append(changes, change) }})
+		sub, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close()
+		all := []*server.Entry{entry(server.NewTool(server.Tool{Name: "b"}, says("new"))), entry(server.NewTool(server.Tool{Name: "c"}, says("new"))), prompt, completes("new")}
+		wantChanges := func(want ...mcp.Kind) {
+			t.Helper()
+			synctest.Wait()
+			var got []mcp.Kind
+			for _, change := range changes {
+				got = append(got, change.Kind)
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("the changes are %v, want %v", got, want)
+			}
+			changes = nil
+		}
+		if err := s.ReplaceAll(all...); err != nil {
+			t.Fatal(err)
+		}
+		wantChanges(mcp.KindTool, mcp.KindResource)
+		if got := listed(t, session); !slices.Equal(got, []string{"b", "c", "mounted", "p"}) {
+			t.Errorf("listed are %q", got)
+		}
+		if got := textOf(call(t, session, "b", "{}")); got != "new" {
+			t.Errorf("b says %q", got)
+		}
+		if got, err := session.CompletePrompt(t.Context(), "p", "x", "", nil, nil); err != nil || !slices.Equal(got.Values, []string{"new"}) {
+			t.Errorf("the completion is %v, %v", got, err)
+		}
+		for _, refused := range [][]*server.Entry{
+			append([]*server.Entry{all[0]}, all...),                                                 // twice
+			{entry(server.NewTool(server.Tool{Name: "mounted"}, says("")))},                         // of the mount
+			{{Target: mcp.Target{Kind: mcp.KindTool, Name: "no definition"}}},                       // invalid
+			{entry(server.NewTool(server.Tool{Name: "d"}, says(""))), completes(""), completes("")}, // two completions
+		} {
+			if err := s.ReplaceAll(refused...); err == nil {
+				t.Errorf("%d entries were registered", len(refused))
+			}
+		}
+		if err := s.ReplaceAll(all...); err != nil { // nothing changes
+			t.Error(err)
+		}
+		wantChanges()
+		if err := s.ReplaceAll(); err != nil {
+			t.Error(err)
+		}
+		wantChanges(mcp.KindTool, mcp.KindPrompt)
+		if got := listed(t, session); !slices.Equal(got, []string{"mounted"}) {
+			t.Errorf("listed are %q", got)
+		}
+	})
 }

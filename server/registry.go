@@ -96,6 +96,40 @@ func (r *registry) register(entries []*Entry, replace bool) error {
 	return nil
 }
 
+// replaceAll replaces all entries, or none after an error. It returns the old and new entries of the lists that have changed.
+func (r *registry) replaceAll(entries []*Entry) (changed []*Entry, err error) {
+	if err := r.check(entries); err != nil {
+		return nil, err
+	}
+	if err := checkNames(entries, make(map[completionKey]*Entry, len(entries))); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.lists()
+	r.entries, r.order, r.completions = nil, nil, nil
+	for _, e := range entries {
+		r.add(e)
+	}
+	r.current.Store(nil)
+	for kind, now := range r.lists() {
+		if !slices.Equal(before[kind], now) {
+			changed = append(append(changed, before[kind]...), now...)
+		}
+	}
+	return changed, nil
+}
+
+// lists returns the entries of each kind, as they were registered. r.mu must be held.
+func (r *registry) lists() (all [kindCount][]*Entry) {
+	for _, key := range r.order {
+		for _, e := range r.entries[key] {
+			all[key.kind] = append(all[key.kind], e.registered)
+		}
+	}
+	return all
+}
+
 // check rejects entries that could not be listed or called.
 func (r *registry) check(entries []*Entry) error {
 	for _, e := range entries {
@@ -265,6 +299,19 @@ func (s *Server) Replace(entries ...*Entry) error {
 		return err
 	}
 	s.notifyLists(entries)
+	return nil
+}
+
+// ReplaceAll registers entries in place of all that are registered, in this order, completions included. It registers all of
+// them, or none and returns an error, as [Server.Replace] does. Calls get either the old or the new
+// entries. Clients are notified once for each kind of list that changed: a list of the same entries in
+// the same order has not. It may be called at any time and concurrently. Mounts stay.
+func (s *Server) ReplaceAll(entries ...*Entry) error {
+	changed, err := s.registry.replaceAll(entries)
+	if err != nil {
+		return err
+	}
+	s.notifyLists(changed)
 	return nil
 }
 
