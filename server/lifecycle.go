@@ -80,6 +80,14 @@ func (s *Server) Ready() error {
 	return errors.New("the server is starting")
 }
 
+// Idle reports whether [Server.Shutdown] would lose nothing: no call is running, and clients have left
+// nothing behind in this process, such as sessions, subscriptions and tasks. What is in
+// [Options].Store outlasts a shutdown, and does not count. A server with [Options].Webhooks is never
+// idle. With a negative [Options].RetainedBytes, only calls count. Idle does not block.
+func (s *Server) Idle() bool {
+	return s.options.Webhooks == nil && s.calls.isIdle() && s.retained.Held() == 0
+}
+
 // await waits until done is closed or ctx ends.
 func await(ctx context.Context, done <-chan struct{}) error {
 	select {
@@ -510,6 +518,12 @@ func (c *callCounter) end() {
 	if c.stopped && c.running == 0 {
 		close(c.idle)
 	}
+}
+
+func (c *callCounter) isIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running == 0
 }
 
 // stop rejects further calls, and returns a channel that is closed when no call is running.

@@ -2,7 +2,7 @@
 // versions.
 //
 // Use [Serve] or [Run] for a program that is only an MCP server, [Handler] to mount a server
-// in an http.Server of your own, and [Dial] for a client.
+// in an http.Server of your own, [Select] for a server for each tenant, and [Dial] for a client.
 //
 //	if err := streamable.Run("127.0.0.1:8080", server, nil); err != nil {
 //		log.Fatal(err)

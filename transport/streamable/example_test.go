@@ -110,3 +110,42 @@ func ExampleHandler_middleware() {
 	fmt.Println(client.CallAs[string](ctx, session, "whoami", struct{}{}, nil))
 	// Output: ada <nil>
 }
+
+// Each tenant has a server, which its first request opens.
+func ExampleSelect() {
+	open := func(_ context.Context, tenant string) (transport.Server, error) {
+		if tenant == "unknown" {
+			return nil, nil
+		}
+		fmt.Println("opening", tenant)
+		s := server.New(mcp.Implementation{Name: tenant, Version: "1"}, nil)
+		server.AddTool(s, server.Tool{Name: "greet"}, func(context.Context, *server.Request, struct{}) (string, error) {
+			return "Welcome to " + tenant, nil
+		})
+		return s, nil
+	}
+	endpoint := streamable.Select(func(r *http.Request) string { return r.PathValue("tenant") }, open, nil)
+	mux := http.NewServeMux()
+	mux.Handle("/{tenant}/mcp", endpoint) // a program authenticates its callers first
+	web := httptest.NewServer(mux)
+	defer web.Close()
+	defer endpoint.Close() // first: web waits for its streams
+
+	ctx := context.Background()
+	for _, tenant := range []string{"acme", "globex", "acme", "unknown"} {
+		session, err := client.Connect(ctx, streamable.Dial(web.URL+"/"+tenant+"/mcp", nil), nil)
+		if err != nil {
+			fmt.Println(tenant, "has no server")
+			continue
+		}
+		fmt.Println(client.CallAs[string](ctx, session, "greet", nil, nil))
+		session.Close()
+	}
+	// Output:
+	// opening acme
+	// Welcome to acme <nil>
+	// opening globex
+	// Welcome to globex <nil>
+	// Welcome to acme <nil>
+	// unknown has no server
+}

@@ -20,17 +20,22 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
+// A front is what the endpoints of several servers have in common; see [Select].
+type front struct {
+	opts     Options
+	guard    *httpguard.Guard
+	warnings *httpguard.Warnings
+	quota    *quota.Endpoint
+	buffers  bufpool.Pool
+}
+
 // A handler is the endpoint of a server.
 type handler struct {
+	*front
 	server       transport.Binder
-	opts         Options
-	guard        *httpguard.Guard
-	warnings     *httpguard.Warnings
 	modern       jsonrpc.Handler // of requests without a session
 	headerParams headerParams
 	sessions     *session.Sessions
-	quota        *quota.Endpoint
-	buffers      bufpool.Pool
 
 	ctx        context.Context // ends when the endpoint is closed
 	cancel     context.CancelCauseFunc
@@ -70,22 +75,40 @@ func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 }
 
 func newHandler(server transport.Binder, opts *Options) *handler {
-	e := &handler{server: server, opts: opts.withDefaults()}
-	e.warnings = httpguard.NewWarnings(e.opts.Logger, e.opts.TrustedProxies)
-	var err error
-	if e.guard, err = httpguard.NewGuard(e.opts.Hosts, e.opts.Origins); err != nil {
+	f, err := newFront(opts)
+	if err != nil {
 		panic("streamable.Handler: " + err.Error())
 	}
-	e.quota = quota.NewEndpoint(&e.opts.Limits)
+	e, err := f.newHandler(server, "")
+	if err != nil {
+		panic("streamable.Handler: " + err.Error())
+	}
+	return e
+}
+
+// newFront returns an error for a malformed host or origin.
+func newFront(opts *Options) (*front, error) {
+	f := &front{opts: opts.withDefaults()}
+	f.warnings = httpguard.NewWarnings(f.opts.Logger, f.opts.TrustedProxies)
+	f.quota = quota.NewEndpoint(&f.opts.Limits)
+	var err error
+	f.guard, err = httpguard.NewGuard(f.opts.Hosts, f.opts.Origins)
+	return f, err
+}
+
+// newHandler returns the endpoint of one server. Its sessions are valid for this realm only.
+func (f *front) newHandler(server transport.Binder, realm string) (*handler, error) {
+	e := &handler{front: f, server: server}
 	config := session.Config{
-		Server: server, Quota: e.quota,
+		Server: server, Realm: realm, Quota: e.quota,
 		TrustedProxies: e.opts.TrustedProxies, Limits: e.opts.Limits, KeepAlive: e.opts.KeepAlive, Conn: e.opts.Conn, Logger: e.opts.Logger,
 	}
 	if server, ok := server.(storeProvider); ok {
 		config.Store = server.Store()
 	}
+	var err error
 	if e.sessions, err = session.New(config); err != nil {
-		panic("streamable.Handler: " + err.Error())
+		return nil, err
 	}
 	e.headerParams.tools = newCache[headerTool](maxHeaderTools)
 	e.headerParams.server, _ = server.(schemaProvider)
@@ -94,7 +117,7 @@ func newHandler(server transport.Binder, opts *Options) *handler {
 		Input: e.ctx, Shared: true,
 		Go: func(fn func(context.Context)) { e.background.Go(func() { fn(e.ctx) }) },
 	})
-	return e
+	return e, nil
 }
 
 // Close implements [httptransport.Endpoint]; see [Handler].
@@ -108,9 +131,18 @@ func (e *handler) Close() error {
 // ServeHTTP answers one request. A call that [transport.Authorize] refuses because of a missing
 // scope is answered with status 403 and a challenge.
 func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !e.guard.Admit(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
-		return
+	if e.admit(w, r) {
+		e.serve(w, r)
 	}
+}
+
+// admit reports whether a request may continue. If not, it has been answered.
+func (f *front) admit(w http.ResponseWriter, r *http.Request) bool {
+	return f.guard.Admit(w, r, http.MethodPost, http.MethodGet, http.MethodDelete)
+}
+
+// serve answers a request that was admitted.
+func (e *handler) serve(w http.ResponseWriter, r *http.Request) {
 	if e.ctx.Err() != nil {
 		httpguard.RefuseBusy(w, session.ErrShuttingDown.Error())
 		return
@@ -161,7 +193,7 @@ func (e *handler) servePost(w http.ResponseWriter, r *http.Request) {
 		e.sessions.Receive(w, r, accepts, charge, msg)
 		return
 	}
-	if !req.IsNotification() && !admit(w, r, req) {
+	if !req.IsNotification() && !authorize(w, r, req) {
 		return
 	}
 	switch declared := req.Member("_meta", mcp.MetaProtocolVersion); {
@@ -195,7 +227,7 @@ func (e *handler) batch(w http.ResponseWriter, r *http.Request, accepts wire.Acc
 		}
 		msgs = append(msgs, msg)
 	}
-	if admitAll(w, r, msgs) {
+	if authorizeAll(w, r, msgs) {
 		e.sessions.ReceiveBatch(w, r, accepts, charge, body, msgs, calls)
 	}
 }
@@ -223,10 +255,10 @@ func refuseMalformed(w http.ResponseWriter, err error) {
 	wire.RefuseCall(w, http.StatusBadRequest, &jsonrpc.Request{ID: bad.ID}, bad.Err)
 }
 
-// admit reports whether the authentication of a request permits a call. If not, the request
+// authorize reports whether the authentication of a request permits a call. If not, the request
 // has been answered. See MCP 2025-11-25, basic/authorization, section Runtime Insufficient
 // Scope Errors.
-func admit(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) bool {
+func authorize(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) bool {
 	err := transport.Authorize(r.Context(), req)
 	if err == nil {
 		return true
@@ -236,8 +268,8 @@ func admit(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request) bool {
 	return false
 }
 
-// admitAll is like admit for a batch, which is refused as a whole.
-func admitAll(w http.ResponseWriter, r *http.Request, batch []jsonrpc.Message) bool {
+// authorizeAll is like authorize for a batch, which is refused as a whole.
+func authorizeAll(w http.ResponseWriter, r *http.Request, batch []jsonrpc.Message) bool {
 	for _, msg := range batch {
 		req, ok := msg.(*jsonrpc.Request)
 		if !ok || req.IsNotification() {

@@ -36,6 +36,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/ws/socket.go":                   "writes what is queued; Close of the socket waits for it",
 		"transport/streamable/dial.go":             "sends cancellations, and watches an HTTP+SSE connection; Close waits for them",
 		"transport/streamable/dial_loss.go":        "finds out whether a session is lost, and ends a connection after that; Close waits for it",
+		"transport/streamable/select.go":           "opens and closes servers; Close waits for that, and stops the check for idle ones",
 		"internal/test/sessiontest/sessiontest.go": "runs the web server; the end of the test waits for it",
 		"transport/streamable/dial_stream.go":      "reads the stream of unsolicited messages, and drains streams; Close waits for it",
 		"transport/store/memory_bus.go":            "calls a subscriber; stop and Close wait for it",

@@ -20,7 +20,7 @@ import (
 // A record is a session in the store, with the state of its handler. Without a state, only the replica that has opened the
 // session can serve it.
 type record struct {
-	Principal []byte          `json:"principal,omitempty"` // hash
+	Principal []byte          `json:"principal,omitempty"` // hash, with the realm
 	Version   mcp.Version     `json:"version"`
 	State     json.RawMessage `json:"state,omitempty"`
 }
@@ -28,22 +28,27 @@ type record struct {
 // recordKey returns the key of a session.
 func recordKey(session string) string { return "sessions/" + session }
 
-// hashPrincipal returns nothing for a client that is not authenticated.
-func hashPrincipal(principal string) []byte {
-	if principal == "" {
+// hashPrincipal returns the hash of a client in the realm of the sessions. Without a realm, it returns nothing for a client
+// that is not authenticated.
+func (t *Sessions) hashPrincipal(principal string) []byte {
+	client := "principal\x00" + principal
+	if t.config.Realm != "" {
+		client = fmt.Sprintf("realm\x00%d\x00%s%s", len(t.config.Realm), t.config.Realm, client)
+	} else if principal == "" {
 		return nil
 	}
-	sum := sha256.Sum256([]byte("principal\x00" + principal))
+	sum := sha256.Sum256([]byte(client))
 	return sum[:]
 }
 
-func (r *record) belongsTo(principal string) bool {
-	return bytes.Equal(r.Principal, hashPrincipal(principal))
+// owns reports whether a record is of a client in the realm of the sessions.
+func (t *Sessions) owns(r *record, principal string) bool {
+	return bytes.Equal(r.Principal, t.hashPrincipal(principal))
 }
 
 // create stores the record of a new session.
 func (s *session) create(ctx context.Context) error {
-	r := record{Principal: hashPrincipal(s.principal), Version: s.version}
+	r := record{Principal: s.sessions.hashPrincipal(s.principal), Version: s.version}
 	if s.stateful != nil {
 		r.State = s.stateful.State()
 	}
@@ -119,7 +124,7 @@ func (t *Sessions) restore(ctx context.Context, id, principal, network string) e
 	switch {
 	case err != nil:
 		return err
-	case !stored.Value.belongsTo(principal), stored.Value.State == nil: // without a state, it exists only where it was opened
+	case !t.owns(&stored.Value, principal), stored.Value.State == nil: // without a state, it exists only where it was opened
 		return errNoSession
 	case t.local(id) != nil:
 		return nil

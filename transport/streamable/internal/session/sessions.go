@@ -37,10 +37,11 @@ const (
 	maxEntryBuffer = 64 << 10
 )
 
-// Config configures [New]. All fields except Store and TrustedProxies must be set.
+// Config configures [New]. All fields except Store, Realm and TrustedProxies must be set.
 type Config struct {
 	Server         transport.Binder // makes the handler of each session
 	Store          store.Store      // of the sessions of all replicas; nil means a store of its own
+	Realm          string           // the sessions of another realm are unknown, also in the same store
 	Quota          *quota.Endpoint
 	Limits         transport.Limits
 	TrustedProxies []netip.Prefix
@@ -165,6 +166,13 @@ func (t *Sessions) find(id, principal string) *session {
 	}
 	s.users++
 	return s
+}
+
+// Len returns how many sessions are open in this replica.
+func (t *Sessions) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
 }
 
 // local returns the open session with an id, or nil.
