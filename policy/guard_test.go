@@ -378,3 +378,28 @@ func TestRefusalSaysLittle(t *testing.T) {
 		t.Errorf("the operator is told %q, want %q", err, want)
 	}
 }
+
+// TestVariantsOfOneName: a policy decides about the variant that the caller sees, and not about others of the name.
+func TestVariantsOfOneName(t *testing.T) {
+	guard := policy.Guard(parsed(t, `{"rules":[{"effect":"allow","annotations":{"readOnlyHint":true}}]}`), nil)
+	eachEra(t, func(t *testing.T, era client.Era) {
+		s := server.New(mcp.Implementation{Name: "shop", Version: "1"}, &server.Options{Guards: []mcp.Guard{guard}, Logger: slog.New(slog.DiscardHandler)})
+		for principal, readOnly := range map[string]bool{"ann": true, "bob": false} {
+			own := mcp.Guard{Name: principal, Visible: func(_ context.Context, caller *mcp.Caller, _ *mcp.Target) bool { return caller.Principal == principal }}
+			server.AddTool(s, server.Tool{Name: "t", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: &readOnly}, Guards: []mcp.Guard{own}},
+				func(context.Context, *server.Request, struct{}) (string, error) { return principal, nil })
+		}
+		for principal, want := range map[string]bool{"ann": true, "bob": false, "eve": false} {
+			session, err := client.Connect(transport.WithPrincipal(t.Context(), principal), transport.Pipe(s), &client.Options{Era: era})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			shown, _ := listed(t, session, mcp.MethodToolsList, "tools", "name")
+			err = called(t, session, mcp.MethodToolsCall, `{"name":"t"}`)
+			if slices.Contains(shown, "t") != want || (err == nil) != want {
+				t.Errorf("%s sees %q, and the call gives %v", principal, shown, err)
+			}
+		}
+	})
+}

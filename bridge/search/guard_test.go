@@ -275,3 +275,29 @@ func TestFailingVisible(t *testing.T) {
 		}
 	})
 }
+
+// TestVariants: of a tool with variants, a caller finds and calls the one that it sees.
+func TestVariants(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		from := newSource()
+		var entries []*server.Entry
+		for _, color := range []string{"gold", "blue"} {
+			e := from.tools(`{"name":"door","description":"unlock the ` + color + ` door","inputSchema":{"type":"object"}}`)[0]
+			e.Visible = func(_ context.Context, caller *mcp.Caller) bool { return strings.Contains(caller.Info.Name, color) }
+			e.Handle = func(context.Context, *mcp.Call) (mcp.Result, error) { return text(color), nil }
+			entries = append(entries, e)
+		}
+		from.show(append(entries, from.tools("window")...)...)
+		s := newServer(t, from)
+		for caller, want := range map[string]string{"gold": "door window", "blue": "door window", "guest": "window", "gold and blue": "window"} {
+			session := connect(t, s, as(caller, era))
+			if got := foundNames(t, session, ""); got != want {
+				t.Errorf("%s finds %q, want %q", caller, got, want)
+			}
+			got, err := callInner(t, session, "door", `{}`)
+			if (err == nil) != strings.Contains(want, "door") || err == nil && texts(got) != caller {
+				t.Errorf("%s gets %v, %v", caller, got, err)
+			}
+		}
+	})
+}
