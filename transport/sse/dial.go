@@ -34,7 +34,9 @@ const (
 // be nil. A malformed URL is the error of every Dial of the dialer.
 //
 // Each Dial opens a stream, and so a session, of its own. It waits at most 30 seconds for the
-// event "endpoint", and refuses an endpoint of another origin (*[EndpointError]).
+// event "endpoint", and refuses an endpoint of another origin (*[EndpointError]). An endpoint
+// {"session_id": ID} is the directory of the stream, and messages have the ID in the header
+// Mcp-Session-Id; see [Options].SessionHeader.
 //
 // The client follows at most three redirects, only within the origin, and only if they keep
 // the method. A message that the server does not accept fails its call with a
@@ -115,45 +117,63 @@ func (s *clientStream) open() (err error) {
 	case first.Name != eventEndpoint:
 		return &EndpointError{`expected the event "endpoint" first, got ` + jsonscan.Quote(first.Name)}
 	}
-	s.endpoint, err = endpointURL(resp.Request.URL, first.Data)
+	s.endpoint, s.session, err = readEndpoint(resp.Request.URL, first.Data)
 	return err
 }
 
-// endpointURL returns the URL for messages. It must have the origin of the stream, since the
-// messages carry the program's credentials.
-func endpointURL(stream *url.URL, data []byte) (*url.URL, error) {
+// readEndpoint reads the data of the event "endpoint": the URL for messages, and the id that messages have in the header
+// [headerSession], "" for none. The URL must have the origin of the stream, since the messages carry the program's
+// credentials.
+func readEndpoint(stream *url.URL, data []byte) (u *url.URL, session string, err error) {
 	if len(data) > maxEndpoint {
-		return nil, &EndpointError{fmt.Sprintf("the server's endpoint has %d bytes; expected at most %d", len(data), maxEndpoint)}
+		return nil, "", &EndpointError{fmt.Sprintf("the server's endpoint has %d bytes; expected at most %d", len(data), maxEndpoint)}
 	}
-	text := endpointText(data)
+	text, session := endpointText(data)
+	if session != "" {
+		text = "." // the directory of the stream
+		if strings.ContainsFunc(session, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil, "", &EndpointError{"the server's session is " + jsonscan.Quote(session) + "; expected visible ASCII characters"}
+		}
+	}
 	ref, err := url.Parse(text)
 	if err != nil || text == "" {
-		return nil, &EndpointError{"the server's endpoint is " + jsonscan.Quote(text) + "; expected a URI"}
+		return nil, "", &EndpointError{"the server's endpoint is " + jsonscan.Quote(text) + "; expected a URI"}
 	}
-	u := stream.ResolveReference(ref)
+	u = stream.ResolveReference(ref)
 	if !httpclient.SameOrigin(u, stream) {
-		return nil, &EndpointError{"the server's endpoint is " + jsonscan.Quote(text) + "; expected one of the stream's own origin"}
+		return nil, "", &EndpointError{"the server's endpoint is " + jsonscan.Quote(text) + "; expected one of the stream's own origin"}
 	}
 	u.User = stream.User
 	u.Fragment, u.RawFragment = "", ""
-	return u, nil
+	return u, session, nil
 }
 
-// endpointText returns the URI in the data of the event. Some servers send it as a JSON string, or as
-// a member of a JSON object.
-func endpointText(data []byte) string {
-	if jsonscan.Valid(data) == nil {
-		for _, name := range []string{"url", "uri", "endpoint"} {
-			if value, err := jsonscan.Find(data, name); err == nil && value != nil {
-				data = value
-				break
+// endpointText returns the URI in the data of the event, or the id of a session without a URI. Some servers send the URI
+// as a JSON string, or as a member of a JSON object. Those of lauren-mcp send the id in a JSON object.
+func endpointText(data []byte) (uri, session string) {
+	if jsonscan.Valid(data) != nil {
+		return strings.TrimSpace(string(data)), ""
+	}
+	member := func(names ...string) string {
+		for _, name := range names {
+			if value, err := jsonscan.Find(data, name); err == nil && value != nil && jsonscan.KindOf(value) == jsonscan.String {
+				return jsonscan.Unquote(bytes.TrimSpace(value))
 			}
 		}
-		if data = bytes.TrimSpace(data); jsonscan.KindOf(data) == jsonscan.String {
-			return jsonscan.Unquote(data)
+		return ""
+	}
+	switch data = bytes.TrimSpace(data); jsonscan.KindOf(data) {
+	case jsonscan.String:
+		return jsonscan.Unquote(data), ""
+	case jsonscan.Object:
+		if uri = member("url", "uri", "endpoint"); uri != "" {
+			return uri, ""
+		}
+		if session = member("session_id", "sessionId"); session != "" {
+			return "", session
 		}
 	}
-	return strings.TrimSpace(string(data))
+	return string(data), ""
 }
 
 // EndpointError is the error of Dial for a URL that does not serve this transport.

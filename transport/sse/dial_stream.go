@@ -31,6 +31,7 @@ type clientStream struct {
 	body     io.Closer // nil if the request failed
 	events   *sse.Reader
 	endpoint *url.URL
+	session  string // in the header of each message, "" for none
 
 	ctx context.Context // ends with the session
 	end context.CancelCauseFunc
@@ -128,6 +129,9 @@ func (s *clientStream) post(caller context.Context, msg []byte) (jsonrpc.Deliver
 
 	var progress httpclient.Progress
 	header := http.Header{"Content-Type": {"application/json"}}
+	if s.session != "" {
+		header[headerSession] = []string{s.session}
+	}
 	resp, err := s.dialer.client.Post(ctx, s.endpoint, header, msg, &progress)
 	if err != nil {
 		if progress.Delivery() != jsonrpc.Rejected && errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -102,6 +102,42 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// A server of lauren-mcp announces the id of the session instead of a URI.
+func TestEndpointIsSession(t *testing.T) {
+	for endpoint, want := range map[string]struct{ path, session, err string }{
+		`{"session_id":"aZ09-_"}`:                      {path: "/v1/", session: "aZ09-_"},
+		` { "sessionId" : "x" } `:                      {path: "/v1/", session: "x"},
+		`{"session_id":"x","url":"/messages"}`:         {path: "/messages"},
+		`{"session_id":null,"sessionId":"x"}`:          {path: "/v1/", session: "x"},
+		`{"session_id":"a\nb"}`:                        {err: "visible ASCII"},
+		`{"session_id":"a b"}`:                         {err: "visible ASCII"},
+		`{"session_id":"é"}`:                           {err: "visible ASCII"},
+		`{"session_id":"` + strings.Repeat("x", 8<<10): {err: "expected at most 8192"},
+	} {
+		t.Run(endpoint[:min(len(endpoint), 40)], func(t *testing.T) {
+			s := newScript(t)
+			s.endpoint = endpoint
+			posted := make(chan *http.Request, 1)
+			s.post = func(_ http.ResponseWriter, r *http.Request) { posted <- r }
+			conn, err := sse.Dial(s.URL+"/v1/sse?x=1", nil).Dial(t.Context(), silent{})
+			if err != nil {
+				if _, ok := errors.AsType[*sse.EndpointError](err); !ok || want.err == "" || !strings.Contains(err.Error(), want.err) {
+					t.Errorf("Dial: %v, want %q", err, want.err)
+				}
+				return
+			}
+			defer closed(t, conn)
+			if err := conn.Notify(t.Context(), "note", nil); err != nil {
+				t.Fatal(err)
+			}
+			r := waittest.Receive(t, "a message", posted)
+			if r.RequestURI != want.path || r.Header.Get("Mcp-Session-Id") != want.session {
+				t.Errorf("posted to %s in the session %q, want %v", r.RequestURI, r.Header.Get("Mcp-Session-Id"), want)
+			}
+		})
+	}
+}
+
 // Dial distinguishes a response that is not such a stream from a server that is not
 // reached.
 func TestDialFails(t *testing.T) {

@@ -11,7 +11,8 @@
 // # Concepts
 //
 // A client opens an event stream by GET. The first event, "endpoint", contains the URI to
-// which the client posts its messages. Events named "message" contain the messages of the
+// which the client posts its messages, or with [Options].SessionHeader the id of the session,
+// which the messages then have in a header. Events named "message" contain the messages of the
 // server. The stream is the session: when it ends, the session and its calls end too, and
 // they cannot be resumed.
 //

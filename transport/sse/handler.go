@@ -26,7 +26,8 @@ type handler struct {
 }
 
 // Handler returns an http.Handler for event streams (GET) and for the messages that clients post (POST). Mount it at the
-// path of the stream, and at [Options.Messages] if that path differs. opts may be nil. Handler panics if the options
+// path of the stream, and at [Options.Messages] if that path differs. A message names its session in the query of the
+// URI, or in the header Mcp-Session-Id. opts may be nil. Handler panics if the options
 // contain a malformed host, origin or path.
 //
 // An http.Server around the endpoint needs a ReadHeaderTimeout and must not have a
@@ -42,8 +43,8 @@ func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
 	if err != nil {
 		panic("sse: Options." + err.Error())
 	}
-	if o.Messages != "" && !isPath(o.Messages) {
-		panic("sse: Options.Messages: expected a path, such as /messages")
+	if o.Messages != "" && (!isPath(o.Messages) || o.SessionHeader) {
+		panic("sse: Options.Messages: expected a path, such as /messages, and no SessionHeader")
 	}
 	q := quota.NewEndpoint(&o.Limits)
 	return &handler{server: server, opts: o, guard: guard, warnings: httpguard.NewWarnings(o.Logger, o.TrustedProxies), quota: q, sessions: newSessions(q.Sessions)}
@@ -97,10 +98,30 @@ func (e *handler) open(w http.ResponseWriter, r *http.Request) {
 		<-session.conn.Done()
 	}()
 	defer close(session.sent)
-	endpoint := sse.Event{Name: eventEndpoint, Data: []byte(e.messagesURI(r, session.id))}
+	endpoint := sse.Event{Name: eventEndpoint, Data: e.endpointData(r, session.id)}
 	if e.sessions.add(session) && session.stream.Send(r.Context(), endpoint) == nil {
 		session.send(r.Context().Done(), e.opts.KeepAlive)
 	}
+}
+
+// endpointData returns the data of the event "endpoint" of a session.
+func (e *handler) endpointData(r *http.Request, id string) []byte {
+	if e.opts.SessionHeader {
+		return []byte(`{"session_id":"` + id + `"}`)
+	}
+	return []byte(e.messagesURI(r, id))
+}
+
+// sessionID returns the id of the session of a posted message.
+func sessionID(r *http.Request) string {
+	if id := r.URL.Query().Get("sessionId"); id != "" {
+		return id
+	}
+	id := r.Header.Get(headerSession)
+	if _, ofURI, isURI := strings.Cut(id, "?sessionId="); isURI {
+		return ofURI // clients of lauren-mcp take an endpoint that is not JSON as the id
+	}
+	return id
 }
 
 // messagesURI returns the URI for messages to a session. It has no host, since only the
@@ -123,7 +144,7 @@ func (e *handler) post(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	session := e.sessions.find(r.URL.Query().Get("sessionId"), transport.Principal(r.Context()))
+	session := e.sessions.find(sessionID(r), transport.Principal(r.Context()))
 	status := http.StatusNotFound
 	if session != nil {
 		status = session.post(r.Context(), posted{body, charge})

@@ -3,7 +3,9 @@ package sse_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	events "github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
@@ -94,6 +97,42 @@ func TestMessagesPath(t *testing.T) {
 	}
 }
 
+// A client that knows only the event of lauren-mcp reads the id of the session, and sends it in a header to the
+// directory of the stream. It takes an event that is not JSON as the id.
+func TestSessionInHeader(t *testing.T) {
+	for name, announced := range map[string]bool{"announced": true, "in a URI": false} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := sse.Handler(transporttest.Server(), &sse.Options{SessionHeader: announced})
+			mux := http.NewServeMux()
+			mux.Handle("/mcp/", endpoint)
+			s := httptest.NewServer(mux)
+			defer s.Close()
+			defer endpoint.Close()
+			stream := request(t, http.MethodGet, s.URL+"/mcp/sse", "", nil)
+			c := &raw{TB: t, Response: stream, events: events.NewReader(stream.Body, 1<<20)}
+			first := c.next()
+			var said struct {
+				ID string `json:"session_id"`
+			}
+			if err := json.Unmarshal(first.Data, &said); (err == nil) != announced {
+				t.Fatalf("the endpoint is %s", first.Data)
+			}
+			id := cmp.Or(said.ID, string(first.Data))
+			for sent, status := range map[string]int{
+				id: http.StatusAccepted, "": http.StatusNotFound, id + "x": http.StatusNotFound, "/elsewhere?sessionId=x": http.StatusNotFound,
+			} {
+				resp := post(t, s.URL+"/mcp/", message(1, "echo"), func(r *http.Request) { r.Header.Set("mcp-session-id", sent) })
+				if resp.StatusCode != status {
+					t.Errorf("in the session %q the status is %d, want %d", sent, resp.StatusCode, status)
+				}
+			}
+			if e, want := c.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`; string(e.Data) != want {
+				t.Errorf("the data are %s, want %s", e.Data, want)
+			}
+		})
+	}
+}
+
 // No path makes the endpoint name another host.
 func TestMessagesPathWithSlashes(t *testing.T) {
 	url, _ := serve(t, transporttest.Server(), nil)
@@ -111,6 +150,7 @@ func TestHandlerRefusesOptions(t *testing.T) {
 	} {
 		refusedOptions(t, field, opts)
 	}
+	refusedOptions(t, "Messages", &sse.Options{Messages: "/messages", SessionHeader: true})
 	for _, path := range []string{"//evil.example/", "https://evil.example/messages", "/messages?x=1", "/messages#x", "/a b", "/a\n", "?", "/%zz"} {
 		refusedOptions(t, "Messages", &sse.Options{Messages: path})
 	}

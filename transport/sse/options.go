@@ -36,6 +36,11 @@ type Options struct {
 	// Messages is the path to which clients post messages, such as "/messages". The endpoint
 	// must also be mounted there. Default: the path of the stream.
 	Messages string
+	// SessionHeader is for clients that read only the "endpoint" event of lauren-mcp, {"session_id": ID}. They post messages
+	// to the directory of the stream, with the ID in the header Mcp-Session-Id: if the stream is at /mcp/sse, mount the
+	// endpoint at /mcp/ too. Clients that follow the specification expect a URI and cannot connect then. The clients of
+	// lauren-mcp also connect without SessionHeader if the endpoint is mounted at both paths.
+	SessionHeader bool
 	// TrustedProxies are the addresses of proxies whose header X-Forwarded-For is trusted. A client that is not
 	// authenticated has a share of each limit by its address, see [transport.WithNetwork]; behind a proxy that is not
 	// listed here, all clients have the address of the proxy. Default: none.

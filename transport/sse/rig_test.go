@@ -232,6 +232,13 @@ func TestTransportOverHTTP2(t *testing.T) {
 	})
 }
 
+func TestTransportWithSessionHeader(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T, server transport.Binder) transport.Dialer {
+		url, _ := serve(t, server, &sse.Options{SessionHeader: true})
+		return sse.Dial(url+"/mcp/sse", nil)
+	})
+}
+
 // A restarted server has no sessions. The dialer opens new ones.
 func TestServerRestart(t *testing.T) {
 	first := sse.Handler(transporttest.Server(), nil)

@@ -19,6 +19,8 @@ import (
 const (
 	eventEndpoint = "endpoint"
 	eventMessage  = "message"
+	// headerSession has the id of the session if the URI for messages does not have it.
+	headerSession = "Mcp-Session-Id"
 
 	// postTimeout bounds how long a posted message waits to be read before it is refused.
 	postTimeout = 10 * time.Second
