@@ -38,7 +38,8 @@ type Bridge struct {
 type member struct {
 	*Upstream
 	config Config
-	stop   func() // stops the member and waits; nil if it was never started
+	joined chan struct{} // closed when the member belongs to the bridge
+	stop   func()        // stops the member and waits; nil if it was never started
 }
 
 // New returns a bridge to servers. It starts none of them: mount the bridge on a server, or
@@ -63,7 +64,7 @@ func New(opts *Options, configs ...Config) (*Bridge, error) {
 	if err := checkNames(b.merged.Load(), b.self, members); err != nil {
 		return nil, err
 	}
-	b.members.Store(&members)
+	b.join(members, members)
 	b.guardedServer = server.New(mcp.Implementation{Name: "bridge"}, &server.Options{
 		Guards: b.opts.Guards, CallMiddleware: b.opts.CallMiddleware, Logger: b.opts.Logger,
 	})
@@ -126,7 +127,25 @@ func (b *Bridge) newMember(config Config) *member {
 	if b.opts.Name == nil {
 		upstream.eventName = func(name string) string { return eventName(config.Alias, name) }
 	}
-	return &member{Upstream: upstream, config: config}
+	m := &member{Upstream: upstream, config: config, joined: make(chan struct{})}
+	if b.opts.OnConnect != nil {
+		upstream.onConnect = func(ctx context.Context) {
+			select {
+			case <-m.joined: // not while UpdateAll still waits for other servers
+				b.opts.OnConnect(ctx, b, config.Alias, b.toolsOf(ctx, config.Alias))
+			case <-ctx.Done():
+			}
+		}
+	}
+	return m
+}
+
+// join makes members the members of the bridge. added are those that were no members before.
+func (b *Bridge) join(members, added []*member) {
+	b.members.Store(&members)
+	for _, m := range added {
+		close(m.joined)
+	}
 }
 
 // Run starts the servers and keeps them running until ctx ends. It calls ready when each
@@ -309,7 +328,7 @@ func (b *Bridge) replace(configs []Config, prepare func(added []*member) error) 
 		return err
 	}
 	b.mu.Lock()
-	b.members.Store(&members)
+	b.join(members, added)
 	b.mu.Unlock()
 	stopAll(slices.DeleteFunc(slices.Clone(before), func(m *member) bool { return slices.Contains(members, m) }))
 	b.startMembers(added)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -125,23 +126,33 @@ func (u *Upstream) monitor(ctx context.Context, session *client.Session) error {
 		return nil
 	})
 	running.Go(func() error {
-		u.refreshLoop(ctx, session, subscribed)
+		u.refreshLoop(ctx, session, subscribed, func() {
+			running.Go(func() error {
+				u.onConnect(ctx)
+				return nil
+			})
+		})
 		return nil
 	})
 	return running.Wait()
 }
 
-// refreshLoop reads the lists now, after each notification and after each refresh interval.
-func (u *Upstream) refreshLoop(ctx context.Context, session *client.Session, subscribed <-chan struct{}) {
+// refreshLoop reads the lists now, after each notification and after each refresh interval. It calls connected when the
+// list of tools has been read for the first time.
+func (u *Upstream) refreshLoop(ctx context.Context, session *client.Session, subscribed <-chan struct{}, connected func()) {
 	select {
 	case <-subscribed:
 	case <-time.After(subscribeDelay):
 	case <-ctx.Done():
 	}
 	drain(u.stale)
+	connected = sync.OnceFunc(connected)
 	allowed, counted, changed := float64(refreshBurst), time.Now(), false
 	for ctx.Err() == nil {
 		next := u.refresh(ctx, session)
+		if ctx.Err() == nil && u.lists != nil && !u.lists.incomplete {
+			connected()
+		}
 		now := time.Now()
 		allowed = min(refreshBurst, allowed+float64(now.Sub(counted))/float64(maxRefreshPause))
 		counted = now

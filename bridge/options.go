@@ -36,6 +36,11 @@ type Options struct {
 	// downloads it or if it does not answer requests before initialize. Default 20 s, which is less than clients wait
 	// for a list.
 	StartTimeout time.Duration
+	// OnConnect is called for each connection with a server, when the server has listed its tools. tools have their names
+	// in the bridge, for b.CallTool; tools that a guard hides from callers without a principal are missing. ctx ends
+	// with the connection, and OnConnect must return then: the server is started again after that. OnConnect may be
+	// called concurrently.
+	OnConnect func(ctx context.Context, b *Bridge, alias string, tools []mcp.Tool)
 	// Logger logs starts, ends and failures of servers. Default: slog.Default().
 	Logger *slog.Logger
 }

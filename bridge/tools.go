@@ -55,6 +55,18 @@ func (b *Bridge) Tools(ctx context.Context) ([]mcp.Tool, error) {
 	}
 }
 
+// toolsOf returns the tools of one server that callers without a principal see.
+func (b *Bridge) toolsOf(ctx context.Context, alias string) []mcp.Tool {
+	tools := []mcp.Tool{}
+	for e := range b.Catalog().All(mcp.KindTool) {
+		var tool mcp.Tool
+		if e.Origin.Server == alias && (e.Visible == nil || e.Visible(ctx, &mcp.Caller{})) && tool.UnmarshalJSON(e.Definition.JSON()) == nil {
+			tools = append(tools, tool)
+		}
+	}
+	return tools
+}
+
 // serve handles a call of this program like a call of a client. The caller cannot be asked
 // questions.
 func (b *Bridge) serve(ctx context.Context, method string, params json.RawMessage) (result json.RawMessage, call *mcp.Call, err error) {

@@ -33,6 +33,7 @@ type Upstream struct {
 	pool      *pool
 	limit     *callLimit
 	subs      *subscriptions
+	onConnect func(ctx context.Context) // called when a connection has listed the tools
 
 	stale      chan struct{} // receives one value when the lists may have changed
 	loaded     chan struct{} // closed when the lists have been read for the first time
@@ -74,7 +75,7 @@ func Proxy(dialer transport.Dialer, opts *ProxyOptions) *Upstream {
 func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts ProxyOptions, suspended *client.SuspendedCalls, name func(string) string) *Upstream {
 	u := &Upstream{
 		alias: alias, owner: ownerOf(alias), bridge: bridge, prefix: prefix, opts: opts.withDefaults(), offeredName: name, eventName: name,
-		stale: make(chan struct{}, 1), loaded: make(chan struct{}), loadFailed: make(chan struct{}),
+		onConnect: func(context.Context) {}, stale: make(chan struct{}, 1), loaded: make(chan struct{}), loadFailed: make(chan struct{}),
 	}
 	if alias != "" {
 		u.opts.Logger = u.opts.Logger.With("server", alias)
