@@ -35,6 +35,9 @@ type HTTPOptions struct {
 	Timeout time.Duration
 	// AllowLoopback permits loopback addresses, and http for them.
 	AllowLoopback bool
+	// AllowHTTP lists hosts, as in URLs without a port, that may also be reached over http. Everyone on the way can read
+	// and change what is sent, including Header. The rules for addresses are the same. The comparison ignores case.
+	AllowHTTP []string
 	// Allow permits additional networks that are not public.
 	Allow []netip.Prefix
 	// Proxy returns the proxy for a request, nil for none. By default no proxy is used;
@@ -56,7 +59,7 @@ func HTTP(url string, opts *HTTPOptions) (*server.Entry, error) {
 		options = *opts
 	}
 	r := &httpResource{url: url, header: options.Header.Clone(), guard: netguard.New(&netguard.Options{
-		AllowLoopback: options.AllowLoopback, Allow: options.Allow, Proxy: options.Proxy, TLS: options.TLS,
+		AllowLoopback: options.AllowLoopback, AllowHTTP: options.AllowHTTP, Allow: options.Allow, Proxy: options.Proxy, TLS: options.TLS,
 		Timeout: cmp.Or(max(options.Timeout, 0), defaultTimeout),
 		MaxBody: cmp.Or(max(options.MaxSize, 0), defaultMaxSize),
 	})}

@@ -40,6 +40,50 @@ func remote(t testing.TB, url string, opts resources.HTTPOptions) *server.Entry 
 	return entry
 }
 
+// Plain HTTP is for hosts that the operator names. The rules for addresses stay the same.
+func TestHTTPAllowed(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://weather.example/current":       "",
+		"http://WEATHER.example:8080/current":  "",
+		"http://10.0.0.7/current":              "10.0.0.7 is private (RFC 1918)",
+		"http://weather.example.evil.example/": "its scheme must be https",
+		"http://other.example/":                "its scheme must be https",
+		"ftp://weather.example/":               "its scheme must be https",
+		"https://other.example/":               "",
+	} {
+		_, err := resources.HTTP(url, &resources.HTTPOptions{AllowHTTP: []string{"weather.example", "10.0.0.7"}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/away" {
+			http.Redirect(w, r, "http://other.example/", http.StatusFound)
+			return
+		}
+		io.WriteString(w, r.Host+" "+r.Header.Get("X-Key"))
+	}))
+	defer origin.Close()
+	proxy := func(*http.Request) (*url.URL, error) { return url.Parse(origin.URL) } // the proxy looks up the name
+	options := resources.HTTPOptions{
+		Resource: server.Resource{URI: "weather://current", MIMEType: "text/plain"}, Header: http.Header{"X-Key": {"k"}},
+		AllowHTTP: []string{"weather.example"}, Proxy: proxy,
+	}
+	entry, err := resources.HTTP("http://weather.example/current", &options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, serve(t, entry), "weather://current"); got != "weather.example k" {
+		t.Errorf("the content is %q", got)
+	}
+	if entry, err = resources.HTTP("http://weather.example/away", &options); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(serve(t, entry), "weather://current"); err == nil || !strings.Contains(err.Error(), "its scheme must be https") {
+		t.Errorf("a redirect to another host: %v", err)
+	}
+}
+
 func TestHTTPContents(t *testing.T) {
 	for contentType, want := range map[string]struct{ mimeType, content string }{
 		"text/html; charset=utf-8":      {"text/html", "<p>ü"},
