@@ -75,8 +75,8 @@ func (d *Definition) JSON() json.RawMessage {
 func (d *Definition) Annotations() ToolAnnotations { return d.derive().annotations }
 
 // Tags returns the strings in `_meta` at [MetaTags], sorted and without duplicates. It also reads
-// the places where FastMCP puts tags: fastmcp.tags and _fastmcp.tags. The caller must not change
-// the slice.
+// the places where FastMCP puts tags, fastmcp.tags and _fastmcp.tags, and the member "tags" of
+// lauren-mcp. The caller must not change the slice.
 func (d *Definition) Tags() []string { return d.derive().tags }
 
 // InputSchema returns the input schema of a tool or event, or nil. The caller must not change it.
@@ -101,6 +101,7 @@ func (d *Definition) derive() *derived {
 			d.annotations = ToolAnnotations{}
 		}
 		meta := members.Get("_meta")
+		d.tags = appendTags(d.tags, members.Get("tags"))
 		d.tags = appendTags(d.tags, objectMember(meta, MetaTags))
 		d.tags = appendTags(d.tags, objectMember(objectMember(meta, "fastmcp"), "tags"))
 		d.tags = appendTags(d.tags, objectMember(objectMember(meta, "_fastmcp"), "tags"))

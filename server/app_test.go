@@ -76,7 +76,7 @@ func TestContentsOfViews(t *testing.T) {
 		"UI://upper":  `{"uri":"UI://upper","mimeType":"text/html;profile=mcp-app","text":"upper",` + noBorder + `}`,
 		"ui://own":    `{"uri":"ui://own","mimeType":"text/html;profile=mcp-app","text":"own","_meta":{"ui":{"prefersBorder":true}}}`,
 		"ui://shared": `{"uri":"ui://shared","mimeType":"text/html;profile=mcp-app","blob":"Yg==","_meta":{"a":1,"ui":{"prefersBorder":false}}}`,
-		"app:other":   `{"uri":"app:other","text":"no view"}`,
+		"app:other":   `{"uri":"app:other","mimeType":"text/plain","text":"no view"}`,
 	})
 	if string(shared.Meta) != `{"a":1}` || own.URI != "" {
 		t.Errorf("the contents of the function are changed: %s, %q", shared.Meta, own.URI)

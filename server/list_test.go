@@ -441,3 +441,32 @@ func TestScopesAddUp(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Tags are in _meta, and where the author wants it also where lauren-mcp has them.
+func TestTopLevelTags(t *testing.T) {
+	var tagged mcp.Meta
+	if err := tagged.Set(mcp.MetaTags, jsonRaw(`["search","basic","search"]`)); err != nil {
+		t.Fatal(err)
+	}
+	for topLevel, want := range map[bool]string{
+		false: `"additionalProperties":false},"_meta":{"io.github.dovetail-go/tags":["search","basic","search"]}}`,
+		true:  `"_meta":{"io.github.dovetail-go/tags":["search","basic","search"]},"tags":["basic","search"]}`,
+	} {
+		s := newServer(&server.Options{TopLevelTags: topLevel})
+		server.AddTool(s, server.Tool{Name: "a", Meta: tagged}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+		server.AddTool(s, server.Tool{Name: "b"}, func(context.Context, *server.Request, struct{}) (string, error) { return "", nil })
+		eachEra(t, func(t *testing.T, era client.Era) {
+			got, err := raw(t, connect(t, s, era), mcp.MethodToolsList, "{}")
+			if err != nil || !strings.Contains(got, want) || strings.Count(got, `"tags"`) != strings.Count(want, `"tags"`) {
+				t.Errorf("top level %t: %s, %v, want %s", topLevel, got, err, want)
+			}
+		})
+		if got := s.Catalog().Lookup(mcp.KindTool, "a").Definition.Tags(); strings.Join(got, " ") != "basic search" {
+			t.Errorf("top level %t: the tags are %q", topLevel, got)
+		}
+	}
+	listed := mcp.NewDefinition(jsonRaw(`{"name":"a","tags":["x","y"],"_meta":{"fastmcp":{"tags":["y","z"]}}}`))
+	if got := listed.Tags(); strings.Join(got, " ") != "x y z" {
+		t.Errorf("the tags of a definition are %q", got)
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -208,6 +210,9 @@ func (r *registry) add(e *Entry) {
 			completing.Definition = definition
 		}
 	}
+	if s.options.TopLevelTags {
+		completing.Definition = withTopLevelTags(completing.Definition)
+	}
 	if completing.Complete == nil {
 		completing.Complete = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 			return r.complete(ctx, call, key.entryKey, reg)
@@ -220,6 +225,23 @@ func (r *registry) add(e *Entry) {
 		reg.uncompleted = &bare
 	}
 	r.entries[key.entryKey] = append(r.entries[key.entryKey], reg)
+}
+
+// withTopLevelTags returns a definition with its tags as the member "tags" too.
+func withTopLevelTags(definition *mcp.Definition) *mcp.Definition {
+	tags := definition.Tags()
+	if len(tags) == 0 {
+		return definition
+	}
+	encoded, err := jsonvalue.Marshal(tags)
+	if err != nil {
+		return definition
+	}
+	with, err := jsonscan.Splice(nil, definition.JSON(), jsonscan.Edit{Name: "tags", Value: encoded})
+	if err != nil {
+		return definition
+	}
+	return mcp.NewDefinition(with)
 }
 
 // registered returns the first entry with a key, as it was registered, or nil. r.mu must be held.

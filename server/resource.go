@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
@@ -18,15 +19,17 @@ import (
 
 // Resource configures a resource.
 type Resource struct {
-	// URI identifies the resource. It is absolute. A resource with the scheme ui is a view for results
-	// of tools (MCP Apps): an HTML document that clients show in a sandbox.
+	// URI identifies the resource. It is absolute, or a path such as /reports, which clients that expect
+	// a URI of RFC 3986 refuse. A resource with the scheme ui is a view for results of tools (MCP Apps):
+	// an HTML document that clients show in a sandbox.
 	URI string
 	// Name is for programs and defaults to the URI. Title is shown to people.
 	Name        string
 	Title       string
 	Description string
-	// MIMEType is the media type of the content, and the default for contents that name none. The
-	// media type of a view is [mcp.MIMETypeApp], which is its default.
+	// MIMEType is the media type of the content. The default of a view is [mcp.MIMETypeApp], which it
+	// must have, and the default for a function that returns a string is text/plain, also in lists.
+	// Contents that a function returns have their own.
 	MIMEType string
 	// UI says what a view may use and how clients show it. It is sent in Meta, and with the contents
 	// where they have no UI of their own. Default: the view may use nothing outside of its document.
@@ -70,12 +73,13 @@ func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Req
 
 // newResource returns the entry of a typed or annotated resource.
 func newResource(resource Resource, out reflect.Type, run func(ctx context.Context, r *Request) (any, error)) (*Entry, error) {
-	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" {
-		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings", resource.URI)
+	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" && !isPath(u) {
+		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings, or is a path such as /settings", resource.URI)
 	}
 	if err := errors.Join(checkAnnotations(resource.Annotations), checkCacheHint(resource.CacheHint), checkContents(out), resource.setView()); err != nil {
 		return nil, fmt.Errorf("resource %q: %w", resource.URI, err)
 	}
+	resource.MIMEType = cmp.Or(resource.MIMEType, typeOf(out))
 	var ui json.RawMessage // of a view
 	if resource.isView() {
 		ui = resource.Meta.Get(mcp.MetaUI)
@@ -101,6 +105,20 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 		},
 	})
 	return e, e.check()
+}
+
+// isPath reports whether a URI is only a path, as the URIs of templates may be.
+func isPath(u *url.URL) bool { return u.Scheme == "" && u.Host == "" && strings.HasPrefix(u.Path, "/") }
+
+// mimeText is the default media type of text.
+const mimeText = "text/plain"
+
+// typeOf returns the default media type for functions with a result of type out, or "".
+func typeOf(out reflect.Type) string {
+	if out.Kind() == reflect.String {
+		return mimeText
+	}
+	return ""
 }
 
 // isView reports whether the resource is a view of MCP Apps.
@@ -195,7 +213,7 @@ func readResult(uri, mimeType string, ui json.RawMessage, hint mcp.CacheHint, ou
 	}
 	switch out := out.(type) {
 	case string:
-		return contents(&mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: out})
+		return contents(&mcp.TextResourceContents{URI: uri, MIMEType: cmp.Or(mimeType, mimeText), Text: out})
 	case []byte:
 		return contents(&mcp.BlobResourceContents{URI: uri, MIMEType: cmp.Or(mimeType, "application/octet-stream"), Blob: out})
 	case mcp.ResourceContents:
@@ -293,7 +311,8 @@ type Template struct {
 	Name        string
 	Title       string
 	Description string
-	// MIMEType is the media type of all resources of the template, if they have the same.
+	// MIMEType is the media type of all resources of the template, if they have the same. Its default is
+	// as in [Resource].
 	MIMEType    string
 	Annotations *mcp.Annotations
 	Icons       []mcp.Icon
@@ -352,6 +371,7 @@ func newTemplate[In any](template Template, vars *fields, out reflect.Type, deco
 	if err := errors.Join(sameNames(vars.isMap, vars.names(), parsed.Names()), holdsLists(vars, parsed)); err != nil {
 		return fail(fmt.Errorf("variables: %w", err))
 	}
+	template.MIMEType = cmp.Or(template.MIMEType, typeOf(out))
 	definition, err := (&mcp.ResourceTemplate{
 		URITemplate: template.URITemplate, Name: cmp.Or(template.Name, template.URITemplate), Title: template.Title,
 		Description: template.Description, MIMEType: template.MIMEType,

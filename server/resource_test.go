@@ -61,6 +61,38 @@ func TestResources(t *testing.T) {
 	})
 }
 
+// A resource or template may be a path. It is listed, read and subscribed to under that path.
+func TestPathsAsURIs(t *testing.T) {
+	s := newServer(nil)
+	reads(s, server.Resource{URI: "/reports", Name: "reports"}, "all")
+	reads(s, server.Resource{URI: "/reports/2026?draft=1"}, []byte{1})
+	server.AddTemplate(s, server.Template{URITemplate: "/reports/{name}"}, func(_ context.Context, _ *server.Request, vars map[string]string) (string, error) {
+		return vars["name"], nil
+	})
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, s, era)
+		wantContents(t, session, map[string]string{
+			"/reports":              `{"uri":"/reports","mimeType":"text/plain","text":"all"}`,
+			"/reports/2026?draft=1": `{"uri":"/reports/2026?draft=1","mimeType":"application/octet-stream","blob":"AQ=="}`,
+			"/reports/may":          `{"uri":"/reports/may","mimeType":"text/plain","text":"may"}`,
+		})
+		for method, want := range map[string]string{
+			mcp.MethodResourcesList:         `"resources":[{"uri":"/reports","name":"reports","mimeType":"text/plain"},{"uri":"/reports/2026?draft=1","name":"/reports/2026?draft=1"}]`,
+			mcp.MethodResourceTemplatesList: `"resourceTemplates":[{"uriTemplate":"/reports/{name}","name":"/reports/{name}","mimeType":"text/plain"}]`,
+		} {
+			if got, err := raw(t, session, method, "{}"); err != nil || !strings.Contains(got, want) {
+				t.Errorf("%s: %s, %v, want %s", method, got, err, want)
+			}
+		}
+	})
+	for _, uri := range []string{"", "reports", "//host/reports", "?reports", "#reports", "./reports"} {
+		_, err := server.NewResource(server.Resource{URI: uri}, func(context.Context, *server.Request) (string, error) { return "", nil })
+		if err == nil {
+			t.Errorf("the URI %q is accepted", uri)
+		}
+	}
+}
+
 // wantContents checks the contents of resources by URI.
 func wantContents(t *testing.T, session *client.Session, all map[string]string) {
 	t.Helper()
@@ -625,7 +657,7 @@ func TestDefaultMIMETypes(t *testing.T) {
 		reads(s, server.Resource{URI: "app:blob"}, []byte{})
 		session := connect(t, s, era)
 		for uri, want := range map[string]string{
-			"app:text": `{"uri":"app:text","text":""}`, "app:blob": `{"uri":"app:blob","mimeType":"application/octet-stream","blob":""}`,
+			"app:text": `{"uri":"app:text","mimeType":"text/plain","text":""}`, "app:blob": `{"uri":"app:blob","mimeType":"application/octet-stream","blob":""}`,
 		} {
 			if got := contents(t, session, uri); got != want {
 				t.Errorf("%s holds %s, want %s", uri, got, want)

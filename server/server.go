@@ -34,6 +34,9 @@ type Options struct {
 	// PageSize is the maximum number of entries in one page of a list. 0 means that lists are not
 	// split into pages.
 	PageSize int
+	// TopLevelTags lists the tags of the server's own entries also as the member "tags", sorted, where
+	// clients of lauren-mcp read them. By default tags are only in _meta, at [mcp.MetaTags].
+	TopLevelTags bool
 	// CacheHint says how long, and for whom, clients may cache lists and the server's description
 	// (2026-07-28). By default they may not. Lists that differ between callers are always private.
 	CacheHint mcp.CacheHint
