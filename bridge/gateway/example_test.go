@@ -103,8 +103,8 @@ func ExampleNewAuthenticator() {
 	// 401 {"jsonrpc":"2.0","error":{"code":-32600,"message":"expected the header Authorization: Bearer with a token of this gateway"}}
 }
 
-func ExamplePseudo() {
-	pseudo, err := gateway.Pseudo(map[string]gateway.ToolFunc{
+func ExampleNewPseudo() {
+	pseudo, err := gateway.NewPseudo(map[string]gateway.ToolFunc{
 		"skills": func(_ context.Context, name string, _ json.RawMessage) (json.RawMessage, error) {
 			return json.Marshal("called as " + name)
 		},
@@ -122,8 +122,13 @@ func ExamplePseudo() {
 	defer web.Close()
 
 	post(web.URL+"/skills/tools/load", g.Authenticator().Token(), `{}`)
+	if err := pseudo.Set("skills", nil); err != nil { // while it serves
+		log.Fatal(err)
+	}
+	post(web.URL+"/skills/tools/load", g.Authenticator().Token(), `{}`)
 	// Output:
 	// 200 {"success":true,"result":"called as skills__load","error":null,"is_error":false}
+	// 404 {"detail":"MCP server 'skills' is not running. Available servers: []"}
 }
 
 func ExampleAudit() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -177,7 +178,7 @@ func TestPseudoServer(t *testing.T) {
 		}
 	}
 	for _, alias := range []string{"", "a__b", "a_"} {
-		if _, err := gateway.Pseudo(map[string]gateway.ToolFunc{alias: skills}); err == nil {
+		if _, err := gateway.NewPseudo(map[string]gateway.ToolFunc{alias: skills}); err == nil {
 			t.Errorf("a pseudo-server %q was made", alias)
 		}
 	}
@@ -186,6 +187,65 @@ func TestPseudoServer(t *testing.T) {
 	}
 	if p := r.post(t, call("skills", "list_skills"), `{}`).proxied(t); p.Success {
 		t.Error("the pseudo-server was called in place of the new server")
+	}
+}
+
+// TestPseudoServerChanges: the caller of skills is set, replaced, read and removed while the proxy serves, and a call that
+// has begun keeps its function.
+func TestPseudoServerChanges(t *testing.T) {
+	pseudo, err := gateway.NewPseudo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := gateway.New(frontendtest.Operator(t, server.Options{}, pseudo), &gateway.Options{
+		Authenticator: frontendtest.Authenticator(t, gateway.AuthenticatorOptions{Open: true}), Logger: frontendtest.Quiet(),
+	}).Proxy()
+	load := func() string {
+		w := send(proxy, "POST", "/skills/tools/load", `{"arguments":{}}`)
+		return fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String()))
+	}
+	want := func(want string) {
+		t.Helper()
+		if got := load(); got != want {
+			t.Errorf("the answer is %s, want %s", got, want)
+		}
+	}
+	says := func(text string) gateway.ToolFunc {
+		return func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return json.Marshal(text) }
+	}
+	set := func(fn gateway.ToolFunc) {
+		t.Helper()
+		if err := pseudo.Set("skills", fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const none = `404 {"detail":"MCP server 'skills' is not running. Available servers: []"}`
+	want(none)
+	if pseudo.Get("skills") != nil {
+		t.Error("there is a function")
+	}
+	begun, release := make(chan struct{}), make(chan struct{})
+	set(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		close(begun)
+		<-release
+		return json.RawMessage(`"first"`), nil
+	})
+	slow := make(chan string)
+	go func() { slow <- load() }()
+	<-begun
+	set(says("second"))
+	close(release)
+	if got, want := <-slow, `200 {"success":true,"result":"first","error":null,"is_error":false}`; got != want {
+		t.Errorf("the call that had begun: %s, want %s", got, want)
+	}
+	want(`200 {"success":true,"result":"second","error":null,"is_error":false}`)
+	if got, err := pseudo.Get("skills")(t.Context(), "skills__load", nil); err != nil || string(got) != `"second"` {
+		t.Errorf("the function that was read: %s, %v", got, err)
+	}
+	set(nil)
+	want(none)
+	if err := pseudo.Set("a__b", says("x")); err == nil {
+		t.Error("an alias with the separator is set")
 	}
 }
 

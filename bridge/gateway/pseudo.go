@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
@@ -22,51 +22,94 @@ import (
 // error. It may be called concurrently.
 type ToolFunc func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 
-// Pseudo returns a provider of pseudo-servers: functions of this program, by alias. Each
-// function gets the calls of all tools whose names begin with its alias and [bridge.Separator];
-// these tools are not listed. Mount the provider without a prefix, after a bridge: a tool that
-// a bridge lists takes precedence, and a [Gateway] calls no tool of a pseudo-server that has
-// the alias of a server. The error reports an alias that is empty, contains the separator or
-// ends with _.
-func Pseudo(functions map[string]ToolFunc) (server.Provider, error) {
+// A Pseudo is a provider of pseudo-servers: functions of this program, by alias. Each function
+// gets the calls of all tools whose names begin with its alias and [bridge.Separator]; these
+// tools are not listed. Mount the provider without a prefix, after a bridge: a tool that a bridge
+// lists takes precedence, and a [Gateway] calls no tool of a pseudo-server that has the alias of
+// a server. Make one with [NewPseudo]. Its methods may be called concurrently, also while calls
+// run.
+type Pseudo struct {
+	catalog *server.Catalog
+	entries frontend.Entries
+
+	mu        sync.Mutex
+	functions map[string]*ToolFunc
+}
+
+// NewPseudo returns a provider of functions by alias. The error reports an alias that is empty,
+// contains the separator or ends with _, or that has no function. functions may be nil.
+func NewPseudo(functions map[string]ToolFunc) (*Pseudo, error) {
+	p := &Pseudo{functions: make(map[string]*ToolFunc, len(functions))}
+	p.catalog = server.NewCatalog(nil, &server.CatalogOptions{Resolve: p.resolve})
 	for alias, fn := range functions {
-		switch {
-		case !frontend.IsAlias(alias):
-			return nil, fmt.Errorf("gateway: the pseudo-server %q: expected an alias that is not empty, does not contain %s and does not end with _", alias, bridge.Separator)
-		case fn == nil:
+		if fn == nil {
 			return nil, fmt.Errorf("gateway: the pseudo-server %q has no function", alias)
 		}
+		if err := p.Set(alias, fn); err != nil {
+			return nil, err
+		}
 	}
-	p := &pseudo{functions: maps.Clone(functions)}
-	p.catalog = server.NewCatalog(nil, &server.CatalogOptions{Resolve: p.resolve})
 	return p, nil
 }
 
-type pseudo struct {
-	functions map[string]ToolFunc
-	catalog   *server.Catalog
-	entries   frontend.Entries
+// Set sets or replaces the function of an alias. nil removes the pseudo-server, whose tools are
+// then unknown. Calls that have begun, or have been approved, keep their function. The error is
+// as of [NewPseudo].
+func (p *Pseudo) Set(alias string, fn ToolFunc) error {
+	if !frontend.IsAlias(alias) {
+		return fmt.Errorf("gateway: the pseudo-server %q: expected an alias that is not empty, does not contain %s and does not end with _", alias, bridge.Separator)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if fn == nil {
+		delete(p.functions, alias)
+		return nil
+	}
+	p.functions[alias] = &fn
+	return nil
 }
 
-func (p *pseudo) Catalog() *server.Catalog { return p.catalog }
+// Get returns the function of an alias, or nil.
+func (p *Pseudo) Get(alias string) ToolFunc {
+	if fn := p.find(alias); fn != nil {
+		return *fn
+	}
+	return nil
+}
 
-func (p *pseudo) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
+func (p *Pseudo) find(alias string) *ToolFunc {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.functions[alias]
+}
+
+// Catalog returns a catalog that lists nothing and resolves the tools of the functions.
+func (p *Pseudo) Catalog() *server.Catalog { return p.catalog }
+
+// Run calls ready and returns when ctx ends.
+func (p *Pseudo) Run(ctx context.Context, ready func(), _ func(mcp.Change)) error {
 	ready()
 	<-ctx.Done()
 	return nil
 }
 
-func (p *pseudo) resolve(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
+// A pseudoKey identifies a tool of a function.
+type pseudoKey struct {
+	fn   *ToolFunc
+	name string
+}
+
+func (p *Pseudo) resolve(_ context.Context, kind mcp.Kind, name string) (*server.Entry, error) {
 	alias, own, ok := strings.Cut(name, bridge.Separator)
-	fn := p.functions[alias]
+	fn := p.find(alias)
 	if kind != mcp.KindTool || !ok || own == "" || fn == nil {
 		return nil, nil
 	}
-	return p.entries.Get(name, func() *server.Entry {
+	return p.entries.Get(pseudoKey{fn, name}, func() *server.Entry {
 		return &server.Entry{
 			Target: mcp.Target{Kind: kind, Name: name, Origin: mcp.Origin{Server: alias, Name: own, Trusted: true}},
 			Handle: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-				return callFunc(ctx, fn, name, call.Member("arguments"))
+				return callFunc(ctx, *fn, name, call.Member("arguments"))
 			},
 		}
 	}), nil

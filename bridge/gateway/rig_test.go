@@ -42,7 +42,7 @@ type operator struct {
 // serve returns a server with mounted providers, which runs until the test ends.
 func (o operator) serve(t testing.TB, providers ...server.Provider) *server.Server {
 	t.Helper()
-	pseudo, err := gateway.Pseudo(o.pseudo)
+	pseudo, err := gateway.NewPseudo(o.pseudo)
 	if err != nil {
 		t.Fatal(err)
 	}

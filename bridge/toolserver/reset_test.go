@@ -25,7 +25,7 @@ import (
 // TestResetReportsWhatHasNotEnded: every reset reports calls and processes that have not ended.
 func TestResetReportsWhatHasNotEnded(t *testing.T) {
 	entered, release := make(chan struct{}, 3), make(chan struct{})
-	known, err := gateway.Pseudo(map[string]gateway.ToolFunc{
+	known, err := gateway.NewPseudo(map[string]gateway.ToolFunc{
 		"stuck": func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			entered <- struct{}{}
 			<-release
@@ -79,7 +79,7 @@ func TestResetWaitsForProcessesThatStay(t *testing.T) {
 // TestResetEndsAllConcurrently: a slow call does not delay the end of others.
 func TestResetEndsAllConcurrently(t *testing.T) {
 	entered, ended, release := make(chan struct{}, 3), make(chan struct{}, 3), make(chan struct{})
-	known, err := gateway.Pseudo(map[string]gateway.ToolFunc{
+	known, err := gateway.NewPseudo(map[string]gateway.ToolFunc{
 		"slow": func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			entered <- struct{}{}
 			<-ctx.Done()
@@ -123,7 +123,7 @@ func TestResetEndsAllConcurrently(t *testing.T) {
 func TestCloseAtApproval(t *testing.T) {
 	for range 300 {
 		var executed atomic.Bool
-		known, err := gateway.Pseudo(map[string]gateway.ToolFunc{
+		known, err := gateway.NewPseudo(map[string]gateway.ToolFunc{
 			"known": func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 				executed.Store(true)
 				<-ctx.Done()
