@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // A Compiled is a policy that [Compile] has compiled. It does not change, and may be used
@@ -49,6 +50,19 @@ func Compile(p *Policy) (*Compiled, error) {
 		c.exempt[e] = true
 	}
 	return c, nil
+}
+
+// AskAll returns a policy that asks about each call of a tool, and allows everything else.
+func AskAll() *Compiled {
+	tools := Match{Kinds: []mcp.Kind{mcp.KindTool}}
+	compiled, err := Compile(&Policy{Rules: []Rule{
+		{Name: "tools", Effect: Ask, Match: tools},
+		{Name: "all else", Effect: Allow, Unless: []Match{tools}},
+	}})
+	if err != nil {
+		panic(err) // impossible: the policy is valid
+	}
+	return compiled
 }
 
 func (c *Compiled) compileLists(p *Policy) (err error) {

@@ -47,6 +47,17 @@ func ExampleCompile() {
 	// [fs__read_file]
 }
 
+// A policy for guards of package approval: a person approves each call of a tool.
+func ExampleAskAll() {
+	asks := policy.AskAll()
+	for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindResource} {
+		fmt.Println(kind, asks.Decide(&policy.Request{Target: mcp.Target{Kind: kind, Name: "x"}}).Effect)
+	}
+	// Output:
+	// tool ask
+	// resource allow
+}
+
 func ExampleParse() {
 	_, err := policy.Parse([]byte("{\n  \"alow\": [\"read_*\"]\n}"))
 	fmt.Println(err)
