@@ -1,13 +1,14 @@
 // Package toolserver runs tools for programs that name a server and a tool, such as code that a model writes in a
 // sandbox. The program may say how the server is launched.
 //
-//	tools, err := toolserver.New(&toolserver.Options{Server: s, States: servers.States, Guards: guards})
-//	http.ListenAndServe("127.0.0.1:8900", tools)
+//	tools, err := toolserver.Start("localhost:8900", &toolserver.Options{Launch: toolserver.LaunchAny, Approver: person})
+//	defer tools.Close()
 //
-//	runner, err := toolserver.NewRunner("http://127.0.0.1:8900", "calc", &toolserver.RunnerOptions{Token: token})
+//	runner, err := toolserver.NewRunner(tools.URL(), "calc", &toolserver.RunnerOptions{Params: params, Token: token})
 //	sum, err := toolserver.RunAs[int](ctx, runner, "add", map[string]int{"a": 1, "b": 2})
 //
-// A [Server] calls the tools of the operator's server, and of servers that callers launch. A
+// A [Server] calls the tools of the operator's server, and of servers that callers launch. [Start] serves HTTP; [New]
+// returns a handler. A
 // [Runner] is its client; it also works with the ToolServer of ipybox. Package bridge/gateway
 // has handlers for programs that launch no servers.
 //

@@ -47,6 +47,7 @@ var (
 	errUnknownTool  = failure(codeUnknownTool, "there is no such tool", nil)
 	errIdle         = errors.New("idle")
 	errEnded        = errors.New("the server ended")
+	errOtherParams  = errors.New("the running server has other params")
 	errApprovalOnly = failure("only_asked", "only approval was requested; nothing was run", nil)
 )
 

@@ -36,11 +36,7 @@ func ExampleNew() {
 		fmt.Println("approving", p.Request)
 		_ = p.Accept(ctx) // the call may have ended
 	})
-	asks, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Effect: policy.Ask}}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	guards := []mcp.Guard{approval.Guard(asks, person, &approval.Options{Logger: slog.New(slog.DiscardHandler)})}
+	guards := []mcp.Guard{approval.Guard(policy.AskAll(), person, &approval.Options{Logger: slog.New(slog.DiscardHandler)})}
 	operator := server.New(mcp.Implementation{Name: "operator", Version: "1"}, &server.Options{Guards: guards})
 	if err := operator.Mount(servers, nil); err != nil {
 		log.Fatal(err)
@@ -63,6 +59,33 @@ func ExampleNew() {
 	// Output:
 	// approving calc.add(a=19, b=23)
 	// 42 <nil>
+}
+
+// A person approves each call of the servers that callers launch.
+func ExampleStart() {
+	person := approval.Callback(func(ctx context.Context, p *approval.Prompt) {
+		fmt.Println("asked about", p.Request)
+		_ = p.Reject(ctx, "not today") // the call may have ended
+	})
+	tools, err := toolserver.Start("localhost:0", &toolserver.Options{
+		Approver: person, Launch: toolserver.LaunchAny, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tools.Close()
+	runner, err := toolserver.NewRunner(tools.URL(), "fetch", &toolserver.RunnerOptions{
+		Params: toolserver.ServerParams{Command: "uvx", Args: []string{"mcp-server-fetch"}},
+		Token:  tools.Authenticator().Token(),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = runner.Run(context.Background(), "fetch", map[string]string{"url": "https://example.com"})
+	fmt.Println(err)
+	// Output:
+	// asked about launched:fetch.fetch(url='https://example.com')
+	// fetch.fetch: Approval request for fetch.fetch rejected: not today
 }
 
 // A runner may describe how its server is launched, if the tool server allows it.

@@ -140,6 +140,16 @@ func (l *launcher) release(s *launchedServer) {
 	s.since = time.Now()
 }
 
+// running returns the launch of the server that accepts calls under a name, or nil.
+func (l *launcher) running(name serverKey) *launch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.servers[name]; s != nil && !s.hasEnded() {
+		return s.launch
+	}
+	return nil
+}
+
 // find returns the server that accepts calls under a name, and adds one if there is none.
 func (l *launcher) find(name serverKey, how *launch) (*launchedServer, error) {
 	l.mu.Lock()
@@ -149,8 +159,8 @@ func (l *launcher) find(name serverKey, how *launch) (*launchedServer, error) {
 		s = nil
 	}
 	if s != nil && s.digest != how.digest {
-		if !l.opts.Replace {
-			return nil, failure(codeConflict, "another server runs under the name "+jsonscan.Quote(name.name)+": use the same server_params, or reset the tool server first", nil)
+		if l.opts.Conflict != Restart {
+			return nil, failure(codeConflict, "another server runs under the name "+jsonscan.Quote(name.name)+": use the same server_params, or reset the tool server first", errOtherParams)
 		}
 		s.stop(errReplaced)
 		s = nil

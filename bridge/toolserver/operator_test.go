@@ -51,7 +51,7 @@ func TestOperatorServersAreCalledByName(t *testing.T) {
 // TestOperatorServersAreNotShadowed: callers cannot launch servers under the names of the
 // operator's servers.
 func TestOperatorServersAreNotShadowed(t *testing.T) {
-	rig, files := newOperatorRig(t, toolserver.Options{Replace: true})
+	rig, files := newOperatorRig(t, toolserver.Options{Conflict: toolserver.Restart})
 	_, err := rig.runner(t, "files", childParams("serve")).Run(t.Context(), "tool-1", nil)
 	wantCode(t, err, "conflict")
 	if files.Calls.Load() != 0 {

@@ -3,15 +3,19 @@ package toolserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -37,6 +41,10 @@ type Options struct {
 	// Authenticator accepts or rejects requests. By default it has one random token; see
 	// [Server.Authenticator].
 	Authenticator *gateway.Authenticator
+	// Approver decides about each call of a server that callers launch. It is short for a Guard that is
+	// approval.Guard(policy.AskAll(), Approver, nil), and for Approval if the approver is an http.Handler.
+	// Default: no call needs approval unless Guards ask. It excludes Server, which has guards of its own.
+	Approver approval.Approver
 	// Approval is the handler to which approvers connect, such as a channel of package
 	// approval/channel. It does its own authentication. By default there is no such route.
 	Approval http.Handler
@@ -54,9 +62,8 @@ type Options struct {
 	// started for a call that the Check of a guard refuses. Without VerifyFirst no server is
 	// started for a call that has not been approved.
 	VerifyFirst bool
-	// Replace stops a running server, and fails its calls, if a call has other params under the
-	// same name. By default such a call is refused.
-	Replace bool
+	// Conflict says what happens to a call that has the name of a running server and other params. Default: [Refuse].
+	Conflict Conflict
 	// Dial configures connections to servers that callers launch. Default none.
 	Dial *config.DialOptions
 
@@ -100,6 +107,18 @@ func (o *Options) withDefaults() (Options, error) {
 	d.MaxServers = cmp.Or(d.MaxServers, 64)
 	d.MaxServersPerCaller = cmp.Or(d.MaxServersPerCaller, 16)
 	d.Logger = cmp.Or(d.Logger, slog.Default())
+	if d.Conflict > Ignore {
+		return d, fmt.Errorf("toolserver: Options.Conflict: expected Refuse, Restart or Ignore, found %v", d.Conflict)
+	}
+	if d.Approver != nil {
+		if d.Server != nil {
+			return d, errors.New("toolserver: Options.Approver is for a tool server without a Server: give both an approval.Guard in Guards")
+		}
+		d.Guards = append(slices.Clip(d.Guards), approval.Guard(policy.AskAll(), d.Approver, &approval.Options{Logger: d.Logger}))
+		if handler, ok := d.Approver.(http.Handler); ok && d.Approval == nil {
+			d.Approval = handler
+		}
+	}
 	if d.Server == nil {
 		d.Server = server.New(mcp.Implementation{Name: "toolserver"}, &server.Options{Logger: d.Logger})
 	}
@@ -110,6 +129,32 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 	}
 	return d, nil
+}
+
+// A Conflict says what happens to a call that has the name of a running server and other params.
+type Conflict uint8
+
+const (
+	// Refuse refuses the call with the code "conflict".
+	Refuse Conflict = iota
+	// Restart stops the running server, whose calls fail, and starts another one.
+	Restart
+	// Ignore calls the running server and ignores the params of the call, as the ToolServer of ipybox does. Launch, guards
+	// and approvers get the launch of the running server, which is the one that is called.
+	Ignore
+)
+
+// String returns the name of the constant.
+func (c Conflict) String() string {
+	switch c {
+	case Refuse:
+		return "Refuse"
+	case Restart:
+		return "Restart"
+	case Ignore:
+		return "Ignore"
+	}
+	return fmt.Sprintf("Conflict(%d)", uint8(c))
 }
 
 // LaunchAny is an [Options.Launch] that lets every caller launch every program and reach every

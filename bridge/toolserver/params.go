@@ -194,13 +194,11 @@ const (
 // which configure the transports of ipybox, only the type is checked.
 var paramNames = []string{"command", "args", "env", "cwd", "url", "headers", "type", "encoding", "encoding_error_handler", "timeout", "sse_read_timeout"}
 
-// parseParams reads server_params. None, null and {} give nil. The error contains no values.
+// parseParams reads server_params, an object or null. None, null and {} give nil. The error contains no values.
 func parseParams(raw json.RawMessage) (*ServerParams, error) {
-	switch kind := jsonscan.KindOf(raw); {
-	case raw == nil, kind == jsonscan.Null:
+	switch {
+	case raw == nil, jsonscan.KindOf(raw) == jsonscan.Null:
 		return nil, nil
-	case kind != jsonscan.Object:
-		return nil, fmt.Errorf("expected an object, found %v", kind)
 	case len(raw) > maxParams:
 		return nil, fmt.Errorf("expected at most %d bytes", maxParams)
 	}

@@ -272,7 +272,7 @@ func TestInterruptedRunsSayWhetherTheyWereExecuted(t *testing.T) {
 		check(t, waittest.Receive(t, "the end of the call", failed), "closed", unsent)
 	})
 	t.Run("replaced while it starts", func(t *testing.T) {
-		rig := newRig(t, toolserver.Options{Replace: true})
+		rig := newRig(t, toolserver.Options{Conflict: toolserver.Restart})
 		mark := filepath.Join(t.TempDir(), "mark")
 		failed := runLater(context.Background(), rig.runner(t, "a", silent(mark)), "t", nil)
 		awaitFile(t, mark)

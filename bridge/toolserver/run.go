@@ -1,8 +1,10 @@
 package toolserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,11 +68,10 @@ func (s *Server) handleRun(ctx context.Context, q *runRequest, onlyAsked bool) (
 		return nil, r.interrupted(err)
 	}
 	defer s.end(r)
-	target := s.servers.Server
-	if s.prepare(r, q.params); r.entry != nil || r.resolveError != nil {
-		target = s.runServer
+	result, failed := s.serveRunOnce(ctx, r, q)
+	if failed != nil && s.opts.Conflict == Ignore && errors.Is(failed.Err, errOtherParams) {
+		result, failed = s.serveRunOnce(ctx, r, q) // another call has started the server in the meantime
 	}
-	result, failed := s.frontend.Serve(ctx, target, mcp.MethodToolsCall, frontend.ToolParams(r.name, q.arguments))
 	if failed == nil {
 		return result, nil
 	}
@@ -80,19 +81,35 @@ func (s *Server) handleRun(ctx context.Context, q *runRequest, onlyAsked bool) (
 	return nil, r.interrupted(failed)
 }
 
+// serveRunOnce finds the called entry and calls it.
+func (s *Server) serveRunOnce(ctx context.Context, r *run, q *runRequest) (json.RawMessage, *frontend.Failure) {
+	target := s.servers.Server
+	if s.prepare(r, q); r.entry != nil || r.resolveError != nil {
+		target = s.runServer
+	}
+	return s.frontend.Serve(ctx, target, mcp.MethodToolsCall, frontend.ToolParams(r.name, q.arguments))
+}
+
 // prepare finds the called entry.
-func (s *Server) prepare(r *run, params *ServerParams) {
+func (s *Server) prepare(r *run, q *runRequest) {
 	r.name = nameIn(r.server, r.tool)
-	if params == nil {
+	switch {
+	case q.paramsError != nil:
+		r.resolveError = failure(codeStartFailed, "the server "+jsonscan.Quote(r.server)+" cannot be launched: "+q.paramsError.Error(), q.paramsError)
+		return
+	case q.params == nil:
 		s.prepareKnown(r)
 		return
 	}
-	resolved, err := params.resolve(r.server)
+	resolved, err := q.params.resolve(r.server)
 	if err != nil { // impossible: parseRun has checked the params
 		r.resolveError = err
 		return
 	}
 	r.launch = newLaunch(resolved)
+	if s.opts.Conflict == Ignore {
+		r.launch = cmp.Or(s.launcher.running(serverKey{r.principal, r.server}), r.launch)
+	}
 	if known := s.servers.Has(r.server); known || s.isPseudo(r) {
 		r.launchError = failure(codeConflict, "the operator has a server "+jsonscan.Quote(r.server)+": leave server_params empty to use it", nil)
 	} else if s.opts.Launch == nil {
@@ -222,6 +239,7 @@ const (
 type runRequest struct {
 	server, tool string
 	params       *ServerParams   // nil for an operator's server
+	paramsError  error           // says why the params do not describe a server
 	arguments    json.RawMessage // the unchanged JSON object
 }
 
@@ -255,8 +273,12 @@ func parseRun(body []byte) (*runRequest, error) {
 	if _, err := jsonscan.ReadObject(q.arguments); err != nil {
 		return nil, fmt.Errorf("tool_args: %w", err)
 	}
-	if q.params, err = parseParams(members.Get("server_params")); err != nil {
-		return nil, fmt.Errorf("server_params: %w", err)
+	params := members.Get("server_params")
+	if kind := jsonscan.KindOf(params); params != nil && kind != jsonscan.Object && kind != jsonscan.Null {
+		return nil, fmt.Errorf("server_params: expected an object, found %v", kind)
+	}
+	if q.params, err = parseParams(params); err != nil {
+		q.paramsError = fmt.Errorf("server_params: %w", err)
 	}
 	return q, nil
 }

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
@@ -15,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // A Server runs tools for programs that name a server and a tool, such as generated code in a sandbox. It has the
@@ -31,13 +35,14 @@ import (
 //
 // A result is the tool's structured content, or else its text as one string, or else null. With
 // "?full=1" it is the complete CallToolResult, even if the tool reports a failure. Malformed
-// requests have the status 400 and {"detail": text}. [Error].Code says why a run has no result.
+// requests have the status 400 and {"detail": text}. An object server_params that describes no server is the
+// error "start_failed" of the run. [Error].Code says why a run has no result.
 //
 // Without server_params, or with {}, server_name is one of the operator's servers, and
 // [Options.Server] serves the call. Otherwise the params describe how the server is launched,
 // if the caller may do that: see [ServerParams] and [Options.Launch]. The first call starts the
 // server. It runs until it is idle, ends or is reset. Each principal has its own servers. While
-// a server runs, other params under the same name are refused.
+// a server runs, other params under the same name are refused; see [Options.Conflict].
 //
 // A call proceeds in this order: approval if the guards require it, start of the server, call
 // of the tool. In the journal of an approval, a request to /approve is approved and then fails.
@@ -53,6 +58,11 @@ type Server struct {
 	routes    http.Handler
 
 	closing sync.Mutex // held by Close
+
+	// Of a server that Start has started:
+	url     string
+	web     *http.Server
+	serving sync.WaitGroup // the goroutine that accepts connections
 
 	mu     sync.Mutex
 	runs   map[*run]struct{}
@@ -79,6 +89,29 @@ func New(opts *Options) (*Server, error) {
 	s.routes = s.frontend.Handler(frontend.WriteDetail, s.serve)
 	return s, s.runServer.Mount(&runProvider{s.catalog()}, nil)
 }
+
+// Start returns a server that serves HTTP at a TCP address, such as "localhost:8900", until it is closed. The error
+// reports an invalid option or that the address cannot be used. opts may be nil.
+func Start(address string, opts *Options) (*Server, error) {
+	s, err := New(opts)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("toolserver: %w", err), s.Close())
+	}
+	s.url, s.web = "http://"+listener.Addr().String(), httptransport.NewServer(s)
+	s.serving.Go(func() {
+		if err := s.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.opts.Logger.Error("the tool server does not accept connections any more", "error", err)
+		}
+	})
+	return s, nil
+}
+
+// URL returns the URL of a server that [Start] has started, or "".
+func (s *Server) URL() string { return s.url }
 
 // A runProvider provides the entries of runs.
 type runProvider struct{ catalog *server.Catalog }
@@ -201,8 +234,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // Close refuses new runs, ends the current runs with the code "closed", and stops all servers that callers have
-// started. Requests for approval of these runs are withdrawn. It returns when all of this has ended. It does not close
-// [Options.Approval]. It may be called more than once.
+// started. Requests for approval of these runs are withdrawn. It returns when all of this has ended, and for a server of
+// [Start] when the responses have been sent, or 2 seconds later. It does not close [Options.Approver]. It may be called
+// more than once.
 func (s *Server) Close() error {
 	s.close()
 	s.closing.Lock()
@@ -219,8 +253,19 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	<-s.empty
 	s.launcher.close()
-	return nil
+	if s.web == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), responseTimeout)
+	defer cancel()
+	_ = s.web.Shutdown(ctx) // Close ends what is left
+	err := s.web.Close()
+	s.serving.Wait()
+	return err
 }
+
+// responseTimeout bounds how long closing a server waits for its last responses.
+const responseTimeout = 2 * time.Second
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	route, ok := map[string]struct {

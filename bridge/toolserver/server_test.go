@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend/frontendtest"
@@ -143,13 +144,104 @@ func TestSameNameWithOtherParamsIsRefused(t *testing.T) {
 }
 
 func TestSameNameWithOtherParamsReplaces(t *testing.T) {
-	rig := newRig(t, toolserver.Options{Replace: true})
+	rig := newRig(t, toolserver.Options{Conflict: toolserver.Restart})
 	first := startOf(t, rig.runner(t, "a", childParams("serve", "X=1")))
 	second := startOf(t, rig.runner(t, "a", childParams("serve", "X=2")))
 	if !slices.Contains(second.Env, "X=2") {
 		t.Errorf("the other server is not what runs: %q", second.Env)
 	}
 	waittest.Until(t, "the first server ends", func() bool { return !isRunning(first.PID) })
+}
+
+// A call with other params is a call of the running server, and approvers are shown how that was launched.
+func TestSameNameWithOtherParamsIsIgnored(t *testing.T) {
+	var shown []string
+	person := approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+		shown = append(shown, r.Launch)
+		return approval.Answer{Approved: true}, nil
+	})
+	rig := newRig(t, toolserver.Options{Conflict: toolserver.Ignore, Approver: person})
+	first := startOf(t, rig.runner(t, "a", childParams("serve", "X=first")))
+	second := startOf(t, rig.runner(t, "a", childParams("serve", "X=second")))
+	if second.PID != first.PID || !slices.Contains(second.Env, "X=first") {
+		t.Errorf("the call has started another server: %q", second.Env)
+	}
+	if len(shown) != 2 || shown[1] != shown[0] || !strings.Contains(shown[0], "X=first") {
+		t.Errorf("the approver was shown %q", shown)
+	}
+	if err := rig.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again := startOf(t, rig.runner(t, "a", childParams("serve", "X=second"))); !slices.Contains(again.Env, "X=second") || !strings.Contains(shown[2], "X=second") {
+		t.Errorf("after a reset the params were ignored: %q", again.Env)
+	}
+}
+
+// Of several first calls, one launches the server, and the others are calls of that server.
+func TestConcurrentCallsWithOtherParamsAreIgnored(t *testing.T) {
+	rig := newRig(t, toolserver.Options{Conflict: toolserver.Ignore})
+	pids := make(chan int, 4)
+	var calls sync.WaitGroup
+	for i := range cap(pids) {
+		runner := rig.runner(t, "a", childParams("serve", fmt.Sprint("X=", i)))
+		calls.Go(func() {
+			said, err := toolserver.RunAs[started](t.Context(), runner, "start", nil)
+			if err != nil {
+				t.Error(err)
+			}
+			pids <- said.PID
+		})
+	}
+	calls.Wait()
+	for first := <-pids; len(pids) > 0; {
+		if pid := <-pids; pid != first {
+			t.Errorf("two servers run: %d and %d", first, pid)
+		}
+	}
+}
+
+// Start serves the routes, and the approver's, until it is closed.
+func TestStart(t *testing.T) {
+	approvers, err := channel.New(&channel.Options{Logger: frontendtest.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer approvers.Close()
+	tools, err := toolserver.Start("localhost:0", &toolserver.Options{Approver: approvers, Launch: toolserver.LaunchAny, Logger: frontendtest.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.Close()
+	if _, err := toolserver.Start(strings.TrimPrefix(tools.URL(), "http://"), nil); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("the address is used twice: %v", err)
+	}
+	person, err := channel.Dial(t.Context(), tools.URL()+"/approval", func(ctx context.Context, p *approval.Prompt) {
+		if err := p.Decide(ctx, approval.Answer{Approved: p.Request.Tool == "tool-1"}); err != nil {
+			t.Error(err)
+		}
+	}, &channel.ClientOptions{Token: approvers.Token(), Logger: frontendtest.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer person.Close()
+	runner, err := toolserver.NewRunner(tools.URL(), "a", &toolserver.RunnerOptions{Params: childParams("serve"), Token: tools.Authenticator().Token()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := toolserver.RunAs[string](t.Context(), runner, "tool-1", nil); err != nil || got != "one\ntwo" {
+		t.Errorf("the result is %q, %v", got, err)
+	}
+	if _, err := runner.Run(t.Context(), "tool_2", nil); !errors.Is(err, approval.Rejected) {
+		t.Errorf("a call that is not approved: %v", err)
+	}
+	for range 2 {
+		if err := tools.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := runner.Run(t.Context(), "tool-1", nil); err == nil {
+		t.Error("a closed tool server serves")
+	}
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {
@@ -442,7 +534,8 @@ func TestCallTimeoutBoundsARun(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for name, opts := range map[string]*toolserver.Options{
-		"CallTimeout": {CallTimeout: -1}, "MaxServers": {MaxServers: -1},
+		"CallTimeout": {CallTimeout: -1}, "MaxServers": {MaxServers: -1}, "Conflict": {Conflict: 3},
+		"Approver": {Approver: approval.Elicitation(), Server: newTools()},
 	} {
 		if _, err := toolserver.New(opts); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
