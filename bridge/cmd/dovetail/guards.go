@@ -42,8 +42,8 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	return err
 }
 
-// readPolicy reads the policy. Servers that callers launch always need approval, because callers
-// choose their names and rules about names must not apply to them.
+// readPolicy reads the policy. Servers that callers launch always need approval unless a flag says otherwise, because
+// callers choose their names and rules about names must not apply to them.
 func (h *hub) readPolicy() (*policy.Compiled, error) {
 	text, err := cautious, error(nil)
 	path := h.opts.policy
@@ -60,7 +60,11 @@ func (h *hub) readPolicy() (*policy.Compiled, error) {
 	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // a policy without rules allows everything
 		rules.Rules = append(rules.Rules, policy.Rule{Name: "all else", Effect: policy.Allow})
 	}
-	rules.Rules = append(rules.Rules, policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{toolserver.LaunchedPrefix + "*"}}})
+	launched := policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{toolserver.LaunchedPrefix + "*"}}}
+	if h.opts.launchUnasked {
+		launched.Effect = policy.Allow
+	}
+	rules.Rules = append(rules.Rules, launched)
 	return policy.Compile(rules)
 }
 

@@ -55,7 +55,7 @@ var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
 	expiry, remember, reload                                   time.Duration
-	open, launch, noApprovalToken                              bool
+	open, launch, noApprovalToken, launchUnasked               bool
 	logins                                                     loginOptions
 }
 
@@ -73,6 +73,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.BoolVar(&o.open, "open", false, "serve HTTP clients without a token, at a loopback address only")
 	flags.BoolVar(&o.noApprovalToken, "insecure-no-approval-token", false, "accept programs without a token at /approval, for older ones, at a loopback address only: every program on this machine can then approve its own calls")
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name, each time with approval")
+	flags.BoolVar(&o.launchUnasked, "insecure-launch-without-approval", false, "with -launch, start these programs and call their tools without approval, for callers with the token at a loopback address only: who has the token can run any program as this user. A -policy may still deny calls or ask")
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	o.logins.networkFlag(flags.FlagSet)
@@ -86,6 +87,10 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-open serves without a token: leave out -token")
 	case o.http == "" && (o.open || o.launch || o.token != ""):
 		return misuse("-open, -launch and -token are for -http")
+	case o.launchUnasked && (!o.launch || o.open):
+		return misuse("-insecure-launch-without-approval is for -launch, and not for -open: callers need the token")
+	case o.launchUnasked && o.policy == "" && o.approve != "":
+		return misuse("-insecure-launch-without-approval asks nobody: leave out -approve, or say with -policy which calls need approval")
 	case o.noApprovalToken && o.approve != "channel":
 		return misuse("-insecure-no-approval-token is for -approve channel")
 	case o.expiry <= 0:
@@ -97,7 +102,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):
 		return misuse("-approve: expected one of %s", strings.Join(approveModes, ", "))
 	}
-	if o.policy != "" || o.launch {
+	if o.policy != "" || o.launch && !o.launchUnasked {
 		o.approve = cmp.Or(o.approve, "page")
 	}
 	if o.journal != "" && o.approve == "" {

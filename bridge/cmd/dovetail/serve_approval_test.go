@@ -371,6 +371,48 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
+// TestLaunchWithoutApproval checks that a flag lets callers with the token launch programs without approval, unless the
+// policy asks or denies.
+func TestLaunchWithoutApproval(t *testing.T) {
+	folder := t.TempDir()
+	policies := map[string]string{
+		"": `{"result":"put"}`, `{}`: `{"result":"put"}`,
+		`{"rules":[{"effect":"ask","names":["put"]}]}`:           "rejected",
+		`{"deny":["*put"]}`:                                      "forbidden",
+		`{"rules":[{"effect":"deny","servers":["launched:*"]}]}`: "forbidden",
+	}
+	for text, want := range policies {
+		file := ""
+		if text != "" {
+			file = filepath.Join(folder, "policy.json")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := start(t, "-launch", "-insecure-launch-without-approval", "-policy", file)
+		if p.approvals != "" {
+			p.decide(t, reject)
+		}
+		body := encoded(t, map[string]any{
+			"server_name": "mine", "tool_name": "put", "tool_args": line{p.path("file"), "x"},
+			"server_params": shelfConfig(),
+		})
+		status, answer, err := p.do(t.Context(), p.token, http.MethodPost, "/run", body)
+		if err != nil || status != http.StatusOK || !strings.Contains(string(answer), want) {
+			t.Errorf("with the policy %q: %d %s, %v, want %s", text, status, answer, err, want)
+		}
+		if ran, want := len(p.lines(t, "file")), strings.Count(want, "result"); ran != want {
+			t.Errorf("with the policy %q the program ran %d times, want %d", text, ran, want)
+		}
+		if status, _, err := p.do(t.Context(), "", http.MethodPost, "/run", body); err != nil || status != http.StatusUnauthorized {
+			t.Errorf("without the token: %d, %v", status, err)
+		}
+		if !strings.Contains(p.said.String(), "any program") {
+			t.Error("the program does not say what callers may do")
+		}
+	}
+}
+
 func TestAllIsAllowed(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.json")
 	if err := os.WriteFile(empty, []byte(`{}`), 0o600); err != nil {

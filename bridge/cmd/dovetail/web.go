@@ -34,8 +34,8 @@ func (h *hub) newWebsite() (*website, error) {
 		return nil, err
 	}
 	w := &website{listener: listener, served: make(chan error, 1)}
-	if (h.opts.open || h.opts.noApprovalToken) && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return nil, errors.Join(misuse("-open and -insecure-no-approval-token admit everyone who reaches the address: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), listener.Close())
+	if (h.opts.open || h.opts.noApprovalToken || h.opts.launchUnasked) && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return nil, errors.Join(misuse("-open, -insecure-no-approval-token and -insecure-launch-without-approval trust everyone who reaches the address: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), listener.Close())
 	}
 	mux := http.NewServeMux()
 	h.routeApprovals(w, mux)
@@ -81,6 +81,9 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	launching := &toolserver.Options{Server: h.server, States: h.bridge.States, Middleware: h.middleware, Guards: h.guards, Authenticator: access, Logger: h.logger}
 	if h.opts.launch {
 		launching.Launch = toolserver.LaunchAny
+	}
+	if h.opts.launchUnasked {
+		fmt.Fprintln(h.env.stderr, "launch   without approval: everyone who has the token can run any program as this user")
 	}
 	tools, err := toolserver.New(launching)
 	if err != nil {
