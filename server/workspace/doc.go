@@ -11,7 +11,10 @@
 //	}
 //	err = s.Replace(entries...)
 //
-// [Tools] returns tools for a model. The methods of a [Workspace] are for tools of your own.
+// [Tools] returns tools for a model. They read and write files in UTF-8, and with the argument encoding in any encoding of
+// golang.org/x/text, by its name in the IANA registry or in Python: utf-8-sig, utf-16, utf-16-le, latin-1, iso-8859-15,
+// cp1252, cp437, koi8-r, shift_jis, euc-jp, iso-2022-jp, gbk, gb18030, big5, euc-kr, mac-roman and others. An edit changes
+// no other bytes of the file, and a replaced file keeps its byte order mark. The methods of a [Workspace] are for tools of your own.
 // A path is relative to the directory, or absolute and inside it. Package shell has tools that run
 // programs in the directory. Package resources offers files as resources, for reading only.
 //

@@ -76,6 +76,17 @@ func (w *Workspace) ReadFile(path string, limit int64) ([]byte, error) {
 	return data, w.wrap(path, err)
 }
 
+// head returns the first 512 bytes of a file, for http.DetectContentType.
+func (w *Workspace) head(path string) ([]byte, error) {
+	f, err := w.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 512))
+	return head, w.wrap(path, err)
+}
+
 // ReadDir lists a directory, sorted by name.
 func (w *Workspace) ReadDir(path string) ([]fs.DirEntry, error) {
 	name, err := w.Name(path)
@@ -183,12 +194,32 @@ func isText(head []byte) bool {
 // line with the number first. more reports that further lines follow. Only the first
 // 64 MiB of the file are searched; lines beyond them are [ErrTooLarge].
 func (w *Workspace) Lines(ctx context.Context, path string, first, limit int) (lines []Line, more bool, err error) {
+	return w.lines(ctx, path, nil, first, limit)
+}
+
+// lines is Lines for a file in an encoding. A file that is not UTF-8 is read completely, of at most 10 MiB.
+func (w *Workspace) lines(ctx context.Context, path string, encoding *codec, first, limit int) (lines []Line, more bool, err error) {
+	if encoding != nil {
+		data, err := w.ReadFile(path, 0)
+		if err != nil {
+			return nil, false, err
+		}
+		text, err := encoding.decode(path, data, false)
+		if err != nil {
+			return nil, false, err
+		}
+		return w.linesOf(ctx, path, strings.NewReader(text), first, limit)
+	}
 	f, err := w.Open(path)
 	if err != nil {
 		return nil, false, err
 	}
 	defer f.Close()
-	reader := bufio.NewReader(f)
+	return w.linesOf(ctx, path, f, first, limit)
+}
+
+func (w *Workspace) linesOf(ctx context.Context, path string, text io.Reader, first, limit int) (lines []Line, more bool, err error) {
+	reader := bufio.NewReader(text)
 	if head, _ := reader.Peek(sniffLen); !isText(head) {
 		return nil, false, &Error{path, ErrBinary}
 	}

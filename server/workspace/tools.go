@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -44,7 +43,7 @@ type readFileIn struct {
 	Path     string         `json:"path" jsonschema:"minLength=1"`                                     // the file, relative to the workspace or absolute
 	Offset   int            `json:"offset,omitempty" jsonschema:"minimum=1,default=1"`                 // the number of the first line to read
 	Limit    int            `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000,default=2000"` // the maximum number of lines to read
-	Encoding string         `json:"encoding,omitempty" jsonschema:"enum=utf-8,default=utf-8"`          // the encoding of the text
+	Encoding string         `json:"encoding,omitempty" jsonschema:"maxLength=40,default=utf-8"`        // the encoding of the text, such as utf-16, latin-1, cp1252 or shift_jis
 	Raw      *bool          `json:"raw,omitempty"`                                                     // true: the complete, unchanged text without line numbers, of at most 1 MiB; offset and limit have no effect
 }
 
@@ -54,22 +53,26 @@ var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 // ReadFile reads a text file with line numbers, or returns an image. Long lines are cut.
 // Other binary files are refused.
 func (t *tools) ReadFile(ctx context.Context, in readFileIn) (mcp.ContentList, error) {
-	head, err := t.head(in.Path)
+	encoding, err := codecOf(in.Encoding)
 	if err != nil {
 		return nil, err
 	}
-	if kind := http.DetectContentType(head); !isText(head) && slices.Contains(imageTypes, kind) {
+	head, err := t.workspace.head(in.Path)
+	if err != nil {
+		return nil, err
+	}
+	if kind := http.DetectContentType(head); encoding == nil && !isText(head) && slices.Contains(imageTypes, kind) {
 		data, err := t.workspace.ReadFile(in.Path, maxImage)
 		return mcp.ContentList{mcp.Image(data, kind)}, err
 	}
 	if raw := in.Raw; raw == nil && t.workspace.raw || raw != nil && *raw {
-		text, err := t.rawText(in.Path)
+		text, err := t.rawText(in.Path, encoding)
 		if err != nil {
 			return nil, err
 		}
 		return mcp.ContentList{mcp.Text(text)}, nil
 	}
-	lines, more, err := t.workspace.Lines(ctx, in.Path, in.Offset, in.Limit)
+	lines, more, err := t.workspace.lines(ctx, in.Path, encoding, in.Offset, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -88,62 +91,69 @@ func (t *tools) ReadFile(ctx context.Context, in readFileIn) (mcp.ContentList, e
 
 // rawText returns the unchanged text of a file. Text in a result is UTF-8, so other bytes could
 // not be kept.
-func (t *tools) rawText(path string) (string, error) {
+func (t *tools) rawText(path string, encoding *codec) (string, error) {
 	data, err := t.workspace.ReadFile(path, maxRaw)
-	if err == nil && !utf8.Valid(data) {
-		err = &Error{path, ErrBinary}
+	switch {
+	case err != nil:
+		return "", err
+	case encoding != nil:
+		return encoding.decode(path, data, false)
+	case !utf8.Valid(data):
+		return "", &Error{path, ErrBinary}
 	}
-	return string(data), err
-}
-
-// head returns the first bytes of a file, for http.DetectContentType.
-func (t *tools) head(path string) ([]byte, error) {
-	file, err := t.workspace.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, 512))
+	return string(data), nil
 }
 
 type writeFileIn struct {
-	_       server.ToolTag `destructive:"true" idempotent:"true" timeout:"30s" tags:"files"`
-	Path    string         `json:"path" jsonschema:"minLength=1"` // the file; missing directories are created
-	Content string         `json:"content"`                       // the complete new content of the file
+	_        server.ToolTag `destructive:"true" idempotent:"true" timeout:"30s" tags:"files"`
+	Path     string         `json:"path" jsonschema:"minLength=1"`                              // the file; missing directories are created
+	Content  string         `json:"content"`                                                    // the complete new content of the file
+	Encoding string         `json:"encoding,omitempty" jsonschema:"maxLength=40,default=utf-8"` // the encoding of the file, as in read_file
 }
 
 // WriteFile creates a file, or replaces its complete content.
 func (t *tools) WriteFile(_ context.Context, in writeFileIn) (string, error) {
-	if _, err := t.workspace.WriteFile(in.Path, []byte(in.Content)); err != nil {
+	encoding, err := codecOf(in.Encoding)
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Successfully wrote %d bytes to %s", len(in.Content), in.Path), nil
+	written, err := t.workspace.writeText(in.Path, in.Content, encoding)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Successfully wrote %d bytes to %s", written, in.Path), nil
 }
 
 type editFileIn struct {
 	_    server.ToolTag `destructive:"true" idempotent:"false" timeout:"30s" tags:"files"`
 	Path string         `json:"path" jsonschema:"minLength=1"` // the file
 	Replacement
+	Encoding string `json:"encoding,omitempty" jsonschema:"maxLength=40,default=utf-8"` // the encoding of the file, as in read_file
 }
 
-// EditFile replaces a text in a file.
+// EditFile replaces a text in a file. All other bytes stay as they are.
 func (t *tools) EditFile(_ context.Context, in editFileIn) (string, error) {
-	return t.edit(in.Path, []Replacement{in.Replacement})
+	return t.edit(in.Path, in.Encoding, []Replacement{in.Replacement})
 }
 
 type multiEditIn struct {
-	_     server.ToolTag `destructive:"true" idempotent:"false" timeout:"30s" tags:"files"`
-	Path  string         `json:"path" jsonschema:"minLength=1"`               // the file
-	Edits []Replacement  `json:"edits" jsonschema:"minItems=1,maxItems=1000"` // the replacements, applied in this order
+	_        server.ToolTag `destructive:"true" idempotent:"false" timeout:"30s" tags:"files"`
+	Path     string         `json:"path" jsonschema:"minLength=1"`                              // the file
+	Edits    []Replacement  `json:"edits" jsonschema:"minItems=1,maxItems=1000"`                // the replacements, applied in this order
+	Encoding string         `json:"encoding,omitempty" jsonschema:"maxLength=40,default=utf-8"` // the encoding of the file, as in read_file
 }
 
 // MultiEdit applies several edits to one file: all of them, or none.
 func (t *tools) MultiEdit(_ context.Context, in multiEditIn) (string, error) {
-	return t.edit(in.Path, in.Edits)
+	return t.edit(in.Path, in.Encoding, in.Edits)
 }
 
-func (t *tools) edit(path string, edits []Replacement) (string, error) {
-	replaced, err := t.workspace.Replace(path, edits...)
+func (t *tools) edit(path, encoding string, edits []Replacement) (string, error) {
+	codec, err := codecOf(encoding)
+	if err != nil {
+		return "", err
+	}
+	replaced, err := t.workspace.replace(path, codec, edits)
 	return fmt.Sprintf("Edited %s: %d replaced", path, replaced), err
 }
 

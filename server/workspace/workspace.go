@@ -131,6 +131,34 @@ func (w *Workspace) writableName(path string) (string, error) {
 	return name, nil
 }
 
+// IsProtected reports whether a path is one of [Options].Protected, or inside of one. A path outside of the workspace is
+// not protected.
+func (w *Workspace) IsProtected(path string) bool {
+	name, err := w.Name(path)
+	return err == nil && w.inProtected(name)
+}
+
+// Resolve returns the absolute path of a directory of the workspace, without symbolic links, for programs that run there.
+// A directory that exchanges itself with a link after that is not noticed.
+func (w *Workspace) Resolve(dir string) (string, error) {
+	name, err := w.Name(dir)
+	if err != nil {
+		return "", err
+	}
+	info, err := w.root.Stat(name) // follows links inside of the workspace only
+	if err == nil && !info.IsDir() {
+		err = errNotDirectory
+	}
+	if err != nil {
+		return "", w.wrap(dir, err)
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(w.Dir(), filepath.FromSlash(name)))
+	if err != nil {
+		return "", w.wrap(dir, err)
+	}
+	return real, nil
+}
+
 // inProtected reports whether any element of a name is protected.
 func (w *Workspace) inProtected(name string) bool {
 	return slices.ContainsFunc(strings.Split(name, "/"), w.isProtected)

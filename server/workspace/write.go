@@ -185,7 +185,20 @@ type Replacement struct {
 // Replace applies replacements to a file, one after the other. It applies all of them, or none
 // and returns an error. replaced is the number of occurrences replaced.
 func (w *Workspace) Replace(path string, replacements ...Replacement) (replaced int, err error) {
-	err = w.Edit(path, 0, func(data []byte) ([]byte, error) {
+	return w.replace(path, nil, replacements)
+}
+
+// replace is Replace for a file in an encoding.
+func (w *Workspace) replace(path string, encoding *codec, replacements []Replacement) (replaced int, err error) {
+	err = w.Edit(path, 0, func(old []byte) ([]byte, error) {
+		data := old
+		if encoding != nil {
+			text, err := encoding.decode(path, old, true)
+			if err != nil {
+				return nil, err
+			}
+			data = []byte(text)
+		}
 		for i, r := range replacements {
 			n := bytes.Count(data, []byte(r.Old))
 			switch {
@@ -201,7 +214,26 @@ func (w *Workspace) Replace(path string, replacements ...Replacement) (replaced 
 			data = bytes.ReplaceAll(data, []byte(r.Old), []byte(r.New))
 			replaced += n
 		}
-		return data, nil
+		return encoding.encode(path, string(data), old)
 	})
 	return replaced, err
+}
+
+// writeText replaces a file, or creates it, with a text in an encoding. It returns the number of bytes. A replaced file
+// keeps its byte order mark.
+func (w *Workspace) writeText(path, text string, encoding *codec) (written int, err error) {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	var old []byte
+	if encoding != nil {
+		if old, err = w.head(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+	}
+	data, err := encoding.encode(path, text, old)
+	if err != nil {
+		return 0, err
+	}
+	_, err = w.write(path, data, true)
+	return len(data), err
 }

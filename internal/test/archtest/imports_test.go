@@ -128,7 +128,7 @@ server/resources:         mcp server server/internal/filetree internal/jsonscan 
 server/skills:            mcp server server/internal/filetree internal/frontmatter internal/jsonscan
 server/process:           internal/peertext internal/procgroup os/exec
 server/webhook:           server/webhook/delivery transport/store internal/backoff internal/quota internal/state internal/netguard internal/token internal/webhook internal/webhook/signature net/http golang.org/x/sync
-server/workspace:         mcp server internal/sharedfile internal/pattern net/http github.com/bmatcuk/doublestar/v4
+server/workspace:         mcp server internal/sharedfile internal/pattern net/http github.com/bmatcuk/doublestar/v4 golang.org/x/text
 server/shell:             mcp transport/httptransport server server/process server/workspace internal/peertext net/http
 
 # L5: who may call what. It sees calls, and so it is of use at either end.
@@ -154,7 +154,7 @@ bridge/gateway:           jsonrpc mcp transport server policy approval bridge in
                           net/http
 bridge/internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
 bridge/control:           mcp transport/httptransport server server/process server/shell bridge bridge/config bridge/gateway net/http
-bridge/toolserver:        jsonrpc mcp transport transport/httptransport server client approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
+bridge/toolserver:        jsonrpc mcp transport transport/httptransport server client policy approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
                           internal/httpguard bridge/internal/frontend internal/jsonscan internal/jsonvalue net/http
 
 # Tests of servers: a client and a server in one process.
