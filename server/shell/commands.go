@@ -53,12 +53,17 @@ func (c *commands) RunCommand(ctx context.Context, r *server.Request, in runComm
 	if command.Secrets, err = c.shell.credentials.secrets(in.Credentials); err != nil {
 		return commandResult{}, err
 	}
-	timeout, cancel := context.WithTimeout(ctx, time.Duration(in.Timeout*float64(time.Second)))
+	return c.shell.runToEnd(ctx, r, command, in.Timeout)
+}
+
+// runToEnd runs a command and waits for its end. After a timeout in seconds its processes are killed. The caller has called
+// begin.
+func (s *Shell) runToEnd(ctx context.Context, r *server.Request, command *process.Command, seconds float64) (commandResult, error) {
+	timeout, cancel := context.WithTimeout(ctx, time.Duration(seconds*float64(time.Second)))
 	defer cancel()
-	maxOutput := c.shell.maxOutput
-	stdout, stderr := process.Output{Max: maxOutput}, process.Output{Max: maxOutput}
+	stdout, stderr := process.Output{Max: s.maxOutput}, process.Output{Max: s.maxOutput}
 	command.Stdout, command.Stderr = &stdout, &stderr
-	p, err := c.shell.guard.Start(command)
+	p, err := s.guard.Start(command)
 	if err != nil {
 		return commandResult{}, err
 	}
@@ -71,7 +76,7 @@ func (c *commands) RunCommand(ctx context.Context, r *server.Request, in runComm
 	}
 	return commandResult{
 		ExitCode: exit.Code, Stdout: stdout.Text(), Stderr: stderr.Text(),
-		Truncated: exit.Truncated || max(stdout.Written(), stderr.Written()) > int64(maxOutput), TimedOut: err != nil,
+		Truncated: exit.Truncated || max(stdout.Written(), stderr.Written()) > int64(s.maxOutput), TimedOut: err != nil,
 	}, nil
 }
 

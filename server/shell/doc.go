@@ -27,7 +27,10 @@
 //	session_run        runs a command in it: exit code, output, directory, progress, timeout
 //	session_list       lists the open sessions
 //	session_close      ends one
-//	git_status         and git_diff, git_log and git_commit: the repository in the workspace
+//	git_status         and git_diff, git_log, git_show, git_branch, git_checkout, git_add and git_commit: the
+//	                   repository in the workspace
+//	git_push           pushes a branch to one of [Options].PushURLs, if there are any
+//	npm_install        and npm_run and npm_test: packages and scripts of Node.js, with [Options].NPM
 //	register_port      waits until a server of a command listens, and returns its URL
 //	todo_read          and todo_write: a list of tasks
 //
@@ -63,7 +66,8 @@
 //  2. The git tools run no programs that the repository names: no hooks, pagers, filters or diff
 //     programs. They use a repository only if all its parts are inside of the workspace. They
 //     need git 2.38 or newer. Protect ".git" in workspace.Options, so that the file tools do not
-//     change it.
+//     change it. git_checkout changes no protected file. Only git_push reaches the network, and
+//     only the URLs of the operator.
 //  3. The numbers of commands, processes, background commands, sessions, ports and tasks are
 //     bounded, and so are the kept output and the time of a command. A call that exceeds a limit
 //     gets an error that says so, and changes nothing.

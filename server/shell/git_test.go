@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dovetail-go/dovetail/server/workspace"
 )
 
 // ranNothing checks that no program of a repository has run: each would leave a file.
@@ -60,6 +62,14 @@ func TestGitRunsNothing(t *testing.T) {
 	if got := u.call("git_commit", `{"message":"second"}`); !strings.Contains(got, "second") {
 		t.Error(got)
 	}
+	for _, call := range [][2]string{
+		{"git_show", `{}`}, {"git_branch", `{}`}, {"git_checkout", `{"branch":"other","create":true}`}, {"git_checkout", `{"branch":"HEAD~1","paths":["a.txt"]}`},
+		{"git_add", `{}`}, {"git_commit", `{"message":"third","staged":true}`}, {"git_checkout", `{"branch":"HEAD~1"}`},
+	} {
+		if got := u.call(call[0], call[1]); strings.HasPrefix(got, "error") {
+			t.Errorf("%s %s: %s", call[0], call[1], got)
+		}
+	}
 	u.run(`rm -rf .git/objects/$(git -c core.fsmonitor=false -c core.hooksPath=/dev/null rev-parse HEAD:a.txt | cut -c1-2)`, `rm -f ran-*; echo c > a.txt`)
 	u.call("git_diff", `{}`) // it fails
 	ranNothing(t, u)
@@ -91,7 +101,7 @@ func TestGitStaysInTheWorkspace(t *testing.T) {
 			u.run(fmt.Sprintf("OUT=%q", out), configure)
 			u.call("write_file", `{"path":"b.txt","content":"b\n"}`)
 			before := names(t, out)
-			for _, tool := range []string{"git_status", "git_diff", "git_log", "git_commit"} {
+			for _, tool := range []string{"git_status", "git_diff", "git_log", "git_show", "git_branch", "git_add", "git_checkout", "git_commit"} {
 				got := u.call(tool, gitTools[tool])
 				if strings.Contains(got, "secret") {
 					t.Errorf("%s: %s", tool, got)
@@ -122,7 +132,10 @@ func names(t *testing.T, dir string) string {
 	return list.String()
 }
 
-var gitTools = map[string]string{"git_status": `{}`, "git_diff": `{}`, "git_log": `{}`, "git_commit": `{"message":"second"}`}
+var gitTools = map[string]string{
+	"git_status": `{}`, "git_diff": `{}`, "git_log": `{}`, "git_show": `{}`, "git_branch": `{}`,
+	"git_add": `{}`, "git_checkout": `{"branch":"HEAD"}`, "git_commit": `{"message":"second"}`,
+}
 
 // A repository that names filters is refused, wherever its configuration names them. Filters of
 // the user's own configuration are applied.
@@ -196,9 +209,136 @@ func TestGitSubmodule(t *testing.T) {
 		`cd sub; git config filter.evil.clean "touch $PWD/../ran-clean; cat"; echo '* filter=evil' > .gitattributes; touch -d tomorrow a.txt; cd ..`,
 		`echo b > b.txt`)
 	for tool, arguments := range gitTools {
-		if got := u.call(tool, arguments); strings.HasPrefix(got, "error") != (tool == "git_commit") {
+		writes := tool == "git_commit" || tool == "git_add" || tool == "git_checkout"
+		if got := u.call(tool, arguments); strings.HasPrefix(got, "error") != writes {
 			t.Errorf("%s: %s", tool, got)
 		}
 	}
 	ranNothing(t, u)
+}
+
+// Branches are created, listed and switched, files are restored, and what is staged is committed alone.
+func TestGitBranches(t *testing.T) {
+	u := newUser(t, nil)
+	want := func(tool, arguments, want string) {
+		t.Helper()
+		if got := u.call(tool, arguments); !strings.Contains(got, want) || want == "" && strings.HasPrefix(got, "error") {
+			t.Errorf("%s %s: %s, want %s", tool, arguments, got, want)
+		}
+	}
+	want("git_branch", `{}`, "not a git repository")
+	u.call("write_file", `{"path":"a.txt","content":"one\n"}`)
+	u.call("write_file", `{"path":"b.txt","content":"one\n"}`)
+	want("git_add", `{"paths":["a.txt"]}`, "A\ta.txt")
+	want("git_commit", `{"message":"first","staged":true}`, "a.txt")
+	want("git_show", `{}`, "+one")
+	want("git_show", `{"commit":"HEAD:a.txt"}`, "one\n")
+	want("git_status", `{}`, "?? b.txt")
+	want("git_checkout", `{"branch":"topic","create":true}`, "Created the branch topic")
+	want("git_branch", `{}`, "* topic")
+	u.call("write_file", `{"path":"a.txt","content":"two\n"}`)
+	want("git_commit", `{"message":"second"}`, "b.txt")
+	u.run(`git branch -m topic new; git branch topic HEAD~1`)
+	want("git_checkout", `{"branch":"topic"}`, "Switched to topic")
+	want("read_file", `{"path":"a.txt"}`, "one")
+	want("git_checkout", `{"branch":"new","paths":["a.txt"]}`, "Replaced a.txt")
+	want("read_file", `{"path":"a.txt"}`, "two")
+	want("git_status", `{}`, "## topic\nM  a.txt")
+	want("git_checkout", `{"branch":"topic","paths":["a.txt"]}`, "Replaced a.txt")
+	u.call("write_file", `{"path":"a.txt","content":"three\n"}`)
+	want("git_checkout", `{"branch":"new"}`, "error: ") // the change would be lost
+	want("git_show", `{"commit":"new","paths":["a.txt"]}`, "+two")
+	for arguments, wrong := range map[string]string{
+		`{"branch":"none"}`: "no commit or branch", `{"branch":"-f"}`: "begins with a hyphen", `{"branch":"--orphan=x"}`: "begins with a hyphen",
+		`{"branch":"x y","create":true}`: "error: ", `{"branch":"new","paths":["../x"]}`: "outside of the workspace", `{"branch":"x","create":true,"paths":["a.txt"]}`: "leave out create",
+	} {
+		want("git_checkout", arguments, wrong)
+	}
+	for _, name := range []string{"--all", "-p", "none", "HEAD..new", ":/", ""} {
+		if got := u.call("git_show", fmt.Sprintf(`{"commit":%q}`, name)); !strings.HasPrefix(got, "error: ") {
+			t.Errorf("git_show %q: %s", name, got)
+		}
+	}
+}
+
+// A checkout changes no file that file tools cannot change.
+func TestGitCheckoutKeepsProtected(t *testing.T) {
+	u := newUser(t, nil)
+	u.run(`git init -q .; echo a > a.txt; git add a.txt; git commit -qm first`, `git checkout -qb evil; mkdir -p sub; echo x > a.txt`,
+		// .git itself is in no commit, but the protected name of another directory may be.
+		`git add .; git commit -qm second; git checkout -q -`)
+	protected, err := workspace.Open(u.files.Dir(), &workspace.Options{Protected: []string{".git", "A.TXT"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer protected.Close()
+	u.shell.workspace = protected
+	for _, arguments := range []string{`{"branch":"evil"}`, `{"branch":"evil","paths":["."]}`, `{"branch":"evil","paths":["a.txt"]}`} {
+		if got := u.call("git_checkout", arguments); !strings.Contains(got, "is protected") {
+			t.Errorf("%s: %s", arguments, got)
+		}
+	}
+	if got := u.call("read_file", `{"path":"a.txt"}`); !strings.Contains(got, "1\ta\n") {
+		t.Error(got)
+	}
+}
+
+// git_push exists if the operator allows URLs, pushes only there, and runs no programs that the repository names.
+func TestGitPush(t *testing.T) {
+	remotes := t.TempDir()
+	allowed, other := "file://"+filepath.Join(remotes, "allowed.git"), "file://"+filepath.Join(remotes, "other.git")
+	u := newUser(t, &Options{PushURLs: []string{allowed}})
+	u.run(fmt.Sprintf("git init -q --bare %q; git init -q --bare %q", filepath.Join(remotes, "allowed.git"), filepath.Join(remotes, "other.git")))
+	pushed := func() string {
+		t.Helper()
+		return u.call("run_command", fmt.Sprintf(`{"command":"for r in %s/*.git; do git --git-dir $r for-each-ref --format '%%(refname) %%(subject)'; done"}`, remotes))
+	}
+	want := func(arguments, want string) {
+		t.Helper()
+		if got := u.call("git_push", arguments); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", arguments, got, want)
+		}
+	}
+	want(`{}`, "not a git repository")
+	u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
+	u.call("git_commit", `{"message":"first"}`)
+	u.run(`git branch -M main; git branch topic`, fmt.Sprintf(`git remote add origin %s; git config branch.main.remote origin`, other))
+	want(`{}`, "refs/heads/main:refs/heads/main")
+	want(`{"branch":"topic"}`, "refs/heads/topic")
+	want(`{"branch":"none"}`, "no branch")
+	want(`{"branch":"+main"}`, "no branch")
+	want(`{"url":"`+other+`"}`, "must be one of those that the operator allows: "+allowed)
+	want(`{"url":"origin"}`, "must be one of those")
+	if got := pushed(); !strings.Contains(got, `refs/heads/main first\nrefs/heads/topic first\n"`) {
+		t.Errorf("pushed %s", got)
+	}
+	for _, setting := range []string{
+		fmt.Sprintf("url.%s.insteadOf %s", other, allowed), fmt.Sprintf("remote.%s.pushurl %s", allowed, other), fmt.Sprintf("remote.%s.url %s", allowed, other),
+		"core.sshCommand 'touch ran-ssh'", "credential.helper '!touch ran-credential'", "remote.origin.receivepack 'touch ran-pack'", "http.proxy http://evil.example",
+		"include.path ../more", "core.gitProxy 'touch ran-proxy'", "push.gpgSign true", "core.askPass 'touch ran-ask'", "hook.evil.command 'touch ran-hook'",
+	} {
+		key, _, _ := strings.Cut(setting, " ")
+		u.run("git config " + setting)
+		want(`{}`, "error: ")
+		u.run("git config --unset-all " + key)
+	}
+	u.run(`printf '#!/bin/sh\ntouch '$PWD/ran-hook > .git/hooks/pre-push 2>/dev/null || { mkdir -p .git/hooks; printf '#!/bin/sh\ntouch '$PWD/ran-hook > .git/hooks/pre-push; }; chmod +x .git/hooks/pre-push`)
+	u.call("write_file", `{"path":"a.txt","content":"b\n"}`)
+	u.call("git_commit", `{"message":"second"}`)
+	want(`{}`, "refs/heads/main")
+	u.run(`git checkout -q --orphan rewritten; git commit -qm rewritten; git branch -M main`)
+	want(`{}`, "error: ") // the commits there would be lost
+	if got := pushed(); !strings.Contains(got, "refs/heads/main second") || strings.Count(got, "refs/") != 2 {
+		t.Errorf("pushed %s", got)
+	}
+	ranNothing(t, u)
+
+	if got := newUser(t, nil).call("git_push", `{}`); !strings.HasPrefix(got, "failure: ") {
+		t.Errorf("without allowed URLs: %s", got)
+	}
+	for _, url := range []string{"", "origin", "git.example/x", "ext::sh -c x", "https:///x", "https://me:secret@git.example/x", "git@git.example:x"} {
+		if _, err := New(guard, u.files, &Options{PushURLs: []string{url}}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
 }

@@ -37,16 +37,48 @@ func (*commands) Descriptions() server.Descriptions {
 // Descriptions has the comments of git's methods and of their arguments.
 func (*git) Descriptions() server.Descriptions {
 	return server.Descriptions{
-		"GitCommit":         "Commits all changes, including new files. It creates a repository if there is none.",
-		"GitCommit.message": "commit message",
-		"GitCommit.paths":   "only these files and directories; default: all",
-		"GitDiff":           "Returns the uncommitted changes.",
-		"GitDiff.staged":    "only staged changes",
-		"GitDiff.paths":     "only these files and directories",
-		"GitLog":            "Lists commits, newest first.",
-		"GitLog.limit":      "maximum number of commits",
-		"GitLog.paths":      "only commits that changed these files",
-		"GitStatus":         "Returns the branch and the changes since the last commit.",
+		"GitAdd":             "Stages changes, including new and deleted files, for git_commit with staged. It creates a repository if there is none.",
+		"GitAdd.paths":       "only these files and directories; default: all",
+		"GitBranch":          "Lists the branches, each with its last commit. The current one has an asterisk. Use git_checkout to create one.",
+		"GitCheckout":        "Switches to a branch. It refuses that if uncommitted changes would be lost.",
+		"GitCheckout.branch": "a branch, or a commit to look at or to restore files from",
+		"GitCheckout.create": "create the branch at the current commit",
+		"GitCheckout.paths":  "stay on the current branch, and replace these files and directories by those of the given one; their uncommitted changes are lost",
+		"GitCommit":          "Commits all changes, including new files. It creates a repository if there is none.",
+		"GitCommit.message":  "commit message",
+		"GitCommit.paths":    "only these files and directories; default: all",
+		"GitCommit.staged":   "only what git_add has staged; paths have no effect",
+		"GitDiff":            "Returns the uncommitted changes.",
+		"GitDiff.staged":     "only staged changes",
+		"GitDiff.paths":      "only these files and directories",
+		"GitLog":             "Lists commits, newest first.",
+		"GitLog.limit":       "maximum number of commits",
+		"GitLog.paths":       "only commits that changed these files",
+		"GitShow":            "Returns a commit with its changes, or a file at a commit.",
+		"GitShow.commit":     "a commit or branch, or COMMIT:PATH for a file at that commit",
+		"GitShow.paths":      "only the changes of these files and directories",
+		"GitStatus":          "Returns the branch and the changes since the last commit.",
+	}
+}
+
+// Descriptions has the comments of npm's methods and of their arguments.
+func (*npm) Descriptions() server.Descriptions {
+	return server.Descriptions{
+		"NpmInstall":          "Installs packages of the npm registry. By default it runs no scripts of the packages.",
+		"NpmInstall.packages": "such as express or @types/node@22; default: the dependencies in package.json",
+		"NpmInstall.dev":      "add the packages to devDependencies",
+		"NpmInstall.scripts":  "run the install scripts of packages, which some need to build a program",
+		"NpmInstall.path":     "the directory with package.json",
+		"NpmInstall.timeout":  "seconds until npm and its processes are killed",
+		"NpmRun":              "Runs a script of package.json and waits for its end. Use run_background for a script that goes on, such as a server.",
+		"NpmRun.script":       "the name of the script",
+		"NpmRun.arguments":    "arguments of the script",
+		"NpmRun.path":         "the directory with package.json",
+		"NpmRun.timeout":      "seconds until the script and its processes are killed",
+		"NpmTest":             "Runs the script test of package.json and waits for its end.",
+		"NpmTest.arguments":   "arguments of the test script",
+		"NpmTest.path":        "the directory with package.json",
+		"NpmTest.timeout":     "seconds until the tests and their processes are killed",
 	}
 }
 
@@ -55,6 +87,15 @@ func (*ports) Descriptions() server.Descriptions {
 	return server.Descriptions{
 		"RegisterPort":      "Returns a URL of an HTTP server that a command of this shell has started. It waits until the server listens. Other services of this machine are not forwarded.",
 		"RegisterPort.port": "port of the server on this machine",
+	}
+}
+
+// Descriptions has the comments of push's methods and of their arguments.
+func (*push) Descriptions() server.Descriptions {
+	return server.Descriptions{
+		"GitPush":        "Pushes the commits of a branch to a repository that the operator allows. It does not overwrite commits that are only there.",
+		"GitPush.branch": "default: the current branch",
+		"GitPush.url":    "the repository to push to; needed if several are allowed",
 	}
 }
 

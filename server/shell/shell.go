@@ -38,7 +38,13 @@ type Options struct {
 	// through a reverse proxy of the operator. By default register_port returns the URL of a
 	// proxy on 127.0.0.1, which this package starts.
 	PortURL string
-	// MaxCommands is the number of calls of run_command, session_run and the git tools that may
+	// PushURLs are the repositories to which git_push may push, such as "https://git.example/project.git". git uses the
+	// credentials of the user's own configuration, such as a credential helper or a key. By default there is no git_push.
+	PushURLs []string
+	// NPM offers npm_install, npm_run and npm_test. npm reaches the network, and runs the scripts of package.json, as
+	// run_command may. By default there are no such tools.
+	NPM bool
+	// MaxCommands is the number of calls of run_command, session_run and the tools for git and npm that may
 	// run at the same time. Default 16.
 	MaxCommands int
 	// MaxJobs is the number of commands that may run in the background at the same time.
@@ -72,6 +78,8 @@ type Shell struct {
 	credentials  Credentials
 	maxOutput    int
 	maxProcesses int
+	pushURLs     []string
+	npm          bool
 
 	running  chan struct{} // one element for each running command
 	closing  context.Context
@@ -102,6 +110,9 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 			return nil, fmt.Errorf("shell: Options.%s: expected 0 or more, got %d", name, limit)
 		}
 	}
+	if err := checkPushURLs(o.PushURLs); err != nil {
+		return nil, err
+	}
 	if o.PortURL != "" {
 		if err := checkTemplate(o.PortURL); err != nil {
 			return nil, err
@@ -109,7 +120,7 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 	}
 	s := &Shell{
 		guard: guard.Separate(), servers: guard, workspace: w,
-		maxOutput: cmp.Or(o.MaxOutput, 64<<10), maxProcesses: o.MaxProcesses,
+		maxOutput: cmp.Or(o.MaxOutput, 64<<10), maxProcesses: o.MaxProcesses, pushURLs: slices.Clone(o.PushURLs), npm: o.NPM,
 		running: make(chan struct{}, cmp.Or(o.MaxCommands, defaultMaxCommands)),
 		ports:   ports{allowed: slices.Clone(o.Ports), template: o.PortURL, limit: cmp.Or(o.MaxPorts, defaultMaxPorts), logger: cmp.Or(o.Logger, slog.Default())},
 		env:     slices.Clone(o.Env),
@@ -123,10 +134,17 @@ func New(guard *process.Guard, w *workspace.Workspace, opts *Options) (*Shell, e
 }
 
 // Tools returns the tools of the shell, for server.Server.Replace. They have accurate
-// annotations and a tag: "commands", "git", "ports" or "todo".
+// annotations and a tag: "commands", "git", "npm", "ports" or "todo".
 func (s *Shell) Tools() ([]*server.Entry, error) {
+	services := []any{&commands{s}, &background{s}, &s.sessions, &git{s}, &s.ports, &s.todo}
+	if len(s.pushURLs) > 0 {
+		services = append(services, &push{&git{s}, s.pushURLs})
+	}
+	if s.npm {
+		services = append(services, &npm{s})
+	}
 	var entries []*server.Entry
-	for _, service := range []any{&commands{s}, &background{s}, &s.sessions, &git{s}, &s.ports, &s.todo} {
+	for _, service := range services {
 		more, err := server.Service(service)
 		if err != nil {
 			return nil, err

@@ -59,6 +59,11 @@ func main() {
 	flag.BoolVar(&o.raw, "raw", false, "read_file returns unchanged texts, without line numbers, unless a call says otherwise")
 	flag.StringVar(&o.portURL, "port-url", "", "the public `URL` of registered ports, such as https://{port}-host.example; by default they are forwarded on this machine")
 	flag.Func("ports", "`ports` that register_port forwards whatever listens there, with commas; others only if a command listens", o.addPorts)
+	flag.Func("push", "the `URL` of a repository that git_push may push to, with git's own credentials; may be repeated. Without one there is no git_push", func(url string) error {
+		o.push = append(o.push, url)
+		return nil
+	})
+	flag.BoolVar(&o.npm, "npm", false, "npm_install, npm_run and npm_test, which reach the network and run the scripts of package.json")
 	flag.StringVar(&o.browser, "browser", "npx -y @playwright/mcp@"+playwrightVersion, "the `command` of the Playwright MCP server")
 	flag.StringVar(&o.chromium, "chromium", "chromium", "the browser's `program`")
 	flag.Func("sidecar", "a program that POST /sidecars/NAME starts: `NAME=URL COMMAND ARGUMENTS`", o.addSidecar)
@@ -84,6 +89,8 @@ type options struct {
 	raw                      bool
 	portURL                  string
 	ports                    []int
+	push                     []string
+	npm                      bool
 	sidecars                 map[string]control.Sidecar
 }
 

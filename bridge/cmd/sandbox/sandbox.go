@@ -41,7 +41,7 @@ func newSandbox(ctx context.Context, guard *process.Guard, o options, logger *sl
 		return nil, err
 	}
 	s := &sandbox{options: o, logger: logger, files: files}
-	s.shell, err = shell.New(guard, files, &shell.Options{Env: process.Variables(strings.Split(o.pass, ",")...), PortURL: o.portURL, Ports: o.ports, Logger: logger})
+	s.shell, err = shell.New(guard, files, &shell.Options{Env: process.Variables(strings.Split(o.pass, ",")...), PortURL: o.portURL, Ports: o.ports, PushURLs: o.push, NPM: o.npm, Logger: logger})
 	if err == nil {
 		err = s.mount(ctx, guard)
 	}

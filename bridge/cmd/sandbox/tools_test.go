@@ -106,7 +106,7 @@ func TestTools(t *testing.T) {
 // Rules match the annotations of tools.
 func TestAnnotations(t *testing.T) {
 	tools := newUser(t, started(t, testOptions(t))).tools()
-	readers := "read_file list_directory search_files search_content git_status git_diff git_log background_list background_read session_list todo_read"
+	readers := "read_file list_directory search_files search_content git_status git_diff git_log git_show git_branch background_list background_read session_list todo_read"
 	for name := range strings.FieldsSeq(readers) {
 		if a := tools[name].Annotations; !*a.ReadOnlyHint || *a.OpenWorldHint {
 			t.Errorf("%s: %+v", name, a)
