@@ -103,6 +103,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"client/handlers.go":                       "passes changes and log messages to callbacks in order; Session.Close waits for it",
 		"client/session.go":                        "replaces a link that ended; Session.Close waits for it",
 		"client/subscribe.go":                      "listens for one subscription; Subscription.Close waits for it",
+		"bridge/toolserver/server.go":              "accepts connections; Close waits for it",
 		"bridge/toolserver/launcher.go":            "keeps each launched server; Server.Close waits for it",
 		"internal/deadline/deadline.go":            "ends a context; stopped by its cancel",
 		"transport/oauth/sync.go":                  "a call that several callers share; the last waiter waits for it",
