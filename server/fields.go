@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
 
@@ -24,8 +25,9 @@ const maxProblems = 32
 // encoding.TextUnmarshaler, or into a map[string]string. The strings are the arguments of a prompt,
 // or the variables of a URI template. It may be used concurrently.
 type fields struct {
-	list  []field
-	isMap bool // the type is a map, which has any name
+	list     []field
+	isMap    bool // the type is a map
+	anyNames bool // the map may have names that are not in list
 }
 
 type field struct {
@@ -41,7 +43,7 @@ type field struct {
 
 func newFields(t reflect.Type) (*fields, error) {
 	if t == reflect.TypeFor[map[string]string]() {
-		return &fields{isMap: true}, nil
+		return &fields{isMap: true, anyNames: true}, nil
 	}
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v must be a struct or map[string]string", t)
@@ -80,6 +82,21 @@ func newFields(t reflect.Type) (*fields, error) {
 		f.list = append(f.list, field)
 	}
 	return f, nil
+}
+
+// declare limits a map to arguments that are known only at run time.
+func (f *fields) declare(arguments []mcp.PromptArgument) error {
+	if !f.isMap {
+		return errors.New("Prompt.Arguments is for a function that takes a map[string]string")
+	}
+	f.anyNames = false
+	for _, a := range arguments {
+		if a.Name == "" || slices.Contains(f.names(), a.Name) {
+			return fmt.Errorf("Prompt.Arguments: the name %q is empty or given twice", a.Name)
+		}
+		f.list = append(f.list, field{name: a.Name, optional: !a.Required})
+	}
+	return nil
 }
 
 // isThroughPointer reports whether a field belongs to a struct that is embedded by pointer, which
@@ -138,11 +155,10 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 			m[name] = strings.Join(of(name), ",")
 		}
 		v.Set(reflect.ValueOf(m))
-		return nil
 	}
 	var problems []string
 	for _, name := range given {
-		if len(problems) == maxProblems {
+		if len(problems) == maxProblems || f.anyNames {
 			break
 		}
 		if !slices.ContainsFunc(f.list, func(field field) bool { return field.name == name }) {
@@ -156,6 +172,7 @@ func (f *fields) decode(into any, given []string, of func(name string) []string)
 			values = slices.Clone(field.defaultValues) // the function may change a list
 		}
 		switch {
+		case values != nil && f.isMap:
 		case values != nil:
 			if err := field.setChecked(v.FieldByIndex(field.index), values); err != nil {
 				problems = append(problems, fmt.Sprintf("%q: expected %v", field.name, err))

@@ -18,8 +18,12 @@ type Prompt struct {
 	// Title is shown to people. Description explains the prompt.
 	Title       string
 	Description string
-	Icons       []mcp.Icon
-	Meta        mcp.Meta
+	// Arguments are the arguments of a function that takes a map[string]string, for prompts that are known only
+	// at run time. A call needs the required ones, and must not have others. nil: the call may have any
+	// arguments, and none are listed.
+	Arguments []mcp.PromptArgument
+	Icons     []mcp.Icon
+	Meta      mcp.Meta
 	// Guards and CallMiddleware apply to calls of the function; see [mcp.Guard].
 	Guards         []mcp.Guard
 	CallMiddleware []mcp.Middleware
@@ -32,9 +36,9 @@ type Prompt struct {
 // AddPrompt registers a function as a prompt. Args is a struct whose fields are the arguments, with
 // the names of their json tags. Fields with omitempty, omitzero, a pointer type or a default are
 // optional; null for an optional argument means that it is absent. Of the tags that [schema.ForType]
-// describes, the description, enum, default and required are used. A result of type string is one message
-// of the user; []mcp.PromptMessage and *mcp.GetPromptResult are used as they are. The function is
-// called concurrently. AddPrompt panics, with the file and line of the caller, if the prompt cannot
+// describes, the description, enum, default and required are used. Args may also be map[string]string; see
+// [Prompt].Arguments. A result of type string is one message of the user; []mcp.PromptMessage and
+// *mcp.GetPromptResult are used as they are. The function is called concurrently. AddPrompt panics, with the file and line of the caller, if the prompt cannot
 // be registered.
 func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) {
 	s.mustAdd(NewPrompt(prompt, fn))
@@ -44,6 +48,9 @@ func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Cont
 // why the prompt is invalid.
 func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (*Entry, error) {
 	args, err := newFields(reflect.TypeFor[Args]())
+	if err == nil && prompt.Arguments != nil {
+		err = args.declare(prompt.Arguments)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("prompt %q: arguments: %w", prompt.Name, err)
 	}
@@ -68,12 +75,14 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 	}
 	listed := &mcp.Prompt{
 		Name: prompt.Name, Title: prompt.Title, Description: prompt.Description,
-		Icons: prompt.Icons, Meta: prompt.Meta,
+		Icons: prompt.Icons, Meta: prompt.Meta, Arguments: prompt.Arguments,
 	}
-	for _, a := range args.list {
-		listed.Arguments = append(listed.Arguments, mcp.PromptArgument{
-			Name: a.name, Description: a.description, Required: !a.optional,
-		})
+	if listed.Arguments == nil {
+		for _, a := range args.list {
+			listed.Arguments = append(listed.Arguments, mcp.PromptArgument{
+				Name: a.name, Description: a.description, Required: !a.optional,
+			})
+		}
 	}
 	definition, err := listed.MarshalJSON()
 	if err != nil {
@@ -167,17 +176,26 @@ type Completion struct {
 
 // AddCompletion registers a function that completes what a user has typed. others are the values of
 // other arguments, as far as the client knows them (since 2025-06-18). If the function returns more
-// than 100 values, the client gets the first 100, and the information that there are more. The
+// than 100 values, the client gets the first 100, and the information that there are more. A function that
+// returns only a part of the values says so with an [mcp.CompletionValues]: the client gets its Total and
+// HasMore. A nil pointer means no values. The
 // guards of the prompt or template apply. The completion may be registered before its prompt or
 // template. The function is called concurrently. AddCompletion panics, with the file and line of
 // the caller, if the completion cannot be registered.
-func AddCompletion(s *Server, completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) {
+func AddCompletion[Out []string | *mcp.CompletionValues](s *Server, completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) (Out, error)) {
 	s.mustAdd(NewCompletion(completion, fn))
 }
 
 // NewCompletion returns the entry of a completion, for [Server.Replace]. The error explains why the
 // completion is invalid.
-func NewCompletion(completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) ([]string, error)) (*Entry, error) {
+func NewCompletion[Out []string | *mcp.CompletionValues](completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) (Out, error)) (*Entry, error) {
+	return newCompletion(completion, func(ctx context.Context, r *Request, typed string, others map[string]string) (any, error) {
+		return fn(ctx, r, typed, others)
+	})
+}
+
+// newCompletion returns the entry of a typed or annotated completion. fn returns []string or *mcp.CompletionValues.
+func newCompletion(completion Completion, fn func(ctx context.Context, r *Request, typed string, others map[string]string) (any, error)) (*Entry, error) {
 	if (completion.Prompt == "") == (completion.Template == "") || completion.Argument == "" {
 		return nil, fmt.Errorf("completion {Prompt:%s Template:%s Argument:%s}: one of Prompt and Template, and Argument, must be set",
 			completion.Prompt, completion.Template, completion.Argument)
@@ -291,7 +309,7 @@ func emptyCompletion(call *mcp.Call, e *Entry) (mcp.Result, error) {
 	if _, err := stringMember(call, "argument", "value"); err != nil {
 		return nil, err
 	}
-	return completionResult(nil), nil
+	return completionResult([]string(nil)), nil
 }
 
 // argumentNames returns the names of a prompt's arguments, or of a template's variables.
@@ -315,8 +333,22 @@ func (e *Entry) argumentNames() []string {
 }
 
 // completionResult returns the answer with as many of the values as it may hold.
-func completionResult(values []string) mcp.Result {
-	total := len(values)
-	shown := append([]string{}, values[:min(total, maxCompletions)]...)
-	return &mcp.CompleteResult{Completion: mcp.CompletionValues{Values: shown, Total: &total, HasMore: total > maxCompletions}}
+func completionResult(found any) mcp.Result {
+	var completion mcp.CompletionValues
+	switch found := found.(type) {
+	case []string:
+		completion = mcp.CompletionValues{Values: found, Total: new(len(found))}
+	case *mcp.CompletionValues:
+		if found != nil {
+			completion = *found
+		}
+	}
+	if all := len(completion.Values); all > maxCompletions {
+		completion.HasMore = true
+		if completion.Total == nil {
+			completion.Total = &all
+		}
+	}
+	completion.Values = append([]string{}, completion.Values[:min(len(completion.Values), maxCompletions)]...)
+	return &mcp.CompleteResult{Completion: completion}
 }

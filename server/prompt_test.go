@@ -196,6 +196,57 @@ func TestCompletion(t *testing.T) {
 	})
 }
 
+// TestCompletionOfAPart checks that a function can return a part of the values, and how many there are.
+func TestCompletionOfAPart(t *testing.T) {
+	many := make([]string, 150)
+	answers := map[string]struct {
+		returned *mcp.CompletionValues
+		want     mcp.CompletionValues
+	}{
+		"total":   {&mcp.CompletionValues{Values: []string{"a"}, Total: new(7), HasMore: true}, mcp.CompletionValues{Values: []string{"a"}, Total: new(7), HasMore: true}},
+		"unknown": {&mcp.CompletionValues{Values: []string{"a"}, HasMore: true}, mcp.CompletionValues{Values: []string{"a"}, HasMore: true}},
+		"all":     {&mcp.CompletionValues{Values: []string{"a"}}, mcp.CompletionValues{Values: []string{"a"}}},
+		"many":    {&mcp.CompletionValues{Values: many}, mcp.CompletionValues{Values: many[:100], Total: new(150), HasMore: true}},
+		"more":    {&mcp.CompletionValues{Values: many, Total: new(900)}, mcp.CompletionValues{Values: many[:100], Total: new(900), HasMore: true}},
+		"none":    {&mcp.CompletionValues{}, mcp.CompletionValues{Values: []string{}}},
+		"nil":     {nil, mcp.CompletionValues{Values: []string{}}},
+	}
+	s := newServer(nil)
+	server.AddPrompt(s, server.Prompt{Name: "greet"}, func(context.Context, *server.Request, struct{ Name string }) (string, error) { return "", nil })
+	server.AddCompletion(s, server.Completion{Prompt: "greet", Argument: "Name"}, func(_ context.Context, _ *server.Request, typed string, _ map[string]string) (*mcp.CompletionValues, error) {
+		return answers[typed].returned, nil
+	})
+	server.AddPrompt(s, server.Prompt{Name: "serve"}, func(context.Context, *server.Request, struct{ Name string }) (string, error) { return "", nil })
+	server.AddService(s, partialCompleter{func(typed string) *mcp.CompletionValues { return answers[typed].returned }})
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, s, era)
+		for typed, answer := range answers {
+			for _, prompt := range []string{"greet", "serve"} {
+				got, err := session.CompletePrompt(t.Context(), prompt, "Name", typed, nil, nil)
+				if err != nil {
+					t.Errorf("%s %q: %v", prompt, typed, err)
+				} else if diff := cmp.Diff(&answer.want, got); diff != "" {
+					t.Errorf("%s %q: -want +got:\n%s", prompt, typed, diff)
+				}
+			}
+		}
+	})
+	if count := len(answers["many"].returned.Values); count != 150 {
+		t.Errorf("the value of the function has %d values afterwards", count)
+	}
+}
+
+type partialCompleter struct {
+	complete func(typed string) *mcp.CompletionValues
+}
+
+func (c partialCompleter) Names(_ context.Context, in struct {
+	_     server.CompletionTag `prompt:"serve" argument:"Name"`
+	Value string
+}) (*mcp.CompletionValues, error) {
+	return c.complete(in.Value), nil
+}
+
 func TestCompletionErrors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		session := connect(t, newCompleter(), era)
@@ -391,6 +442,63 @@ func TestPromptArgumentsThatAreNull(t *testing.T) {
 }
 
 type unit string
+
+// TestPromptArgumentsKnownAtRunTime checks that a prompt can have arguments that no Go type declares.
+func TestPromptArgumentsKnownAtRunTime(t *testing.T) {
+	declared := []mcp.PromptArgument{{Name: "city", Title: "City", Description: "where", Required: true}, {Name: "day"}}
+	s := newServer(nil)
+	server.AddPrompt(s, server.Prompt{Name: "weather", Arguments: declared}, func(_ context.Context, _ *server.Request, in map[string]string) (string, error) {
+		return fmt.Sprint(in), nil
+	})
+	server.AddPrompt(s, server.Prompt{Name: "none", Arguments: []mcp.PromptArgument{}}, func(_ context.Context, _ *server.Request, in map[string]string) (string, error) {
+		return fmt.Sprint(in), nil
+	})
+	server.AddCompletion(s, server.Completion{Prompt: "weather", Argument: "city"}, func(context.Context, *server.Request, string, map[string]string) ([]string, error) {
+		return []string{"Bern"}, nil
+	})
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, s, era)
+		for params, want := range map[string]string{
+			`{"name":"weather","arguments":{"city":"Bern"}}`:            `map[city:Bern]`,
+			`{"name":"weather","arguments":{"city":"Bern","day":"1"}}`:  `map[city:Bern day:1]`,
+			`{"name":"weather","arguments":{"city":"Bern","day":null}}`: `map[city:Bern]`,
+			`{"name":"weather","arguments":{"city":null}}`:              `arguments: "city" must be a string`,
+			`{"name":"weather","arguments":{"x":"1"}}`:                  `arguments: unknown "x" (accepted: city, day); missing "city" (accepted: city, day)`,
+			`{"name":"weather"}`:                    `arguments: missing "city" (accepted: city, day)`,
+			`{"name":"none"}`:                       `map[]`,
+			`{"name":"none","arguments":{"x":"1"}}`: `arguments: unknown "x" (accepted: )`,
+		} {
+			got, err := raw(t, session, mcp.MethodPromptsGet, params)
+			if err != nil {
+				wantCode(t, err, jsonrpc.InvalidParams)
+				got = message(err)
+			}
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, want %s", params, got, want)
+			}
+		}
+		for prompt, err := range session.Prompts(t.Context(), nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(declared, prompt.Arguments); prompt.Name == "weather" && diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		}
+		if got, err := session.CompletePrompt(t.Context(), "weather", "city", "B", nil, nil); err != nil || !slices.Equal(got.Values, []string{"Bern"}) {
+			t.Errorf("the argument is completed to %+v, %v", got, err)
+		}
+	})
+	anyArguments := func(context.Context, *server.Request, map[string]string) (string, error) { return "", nil }
+	for name, arguments := range map[string][]mcp.PromptArgument{"empty": {{}}, "twice": {{Name: "a"}, {Name: "a"}}} {
+		if _, err := server.NewPrompt(server.Prompt{Name: "p", Arguments: arguments}, anyArguments); err == nil {
+			t.Errorf("%s: the prompt is not refused", name)
+		}
+	}
+	if _, err := server.NewPrompt(server.Prompt{Name: "p", Arguments: declared}, func(context.Context, *server.Request, reviewArgs) (string, error) { return "", nil }); err == nil {
+		t.Error("a struct and Prompt.Arguments together are not refused")
+	}
+}
 
 // TestInvalidDefaults checks that invalid defaults are rejected at registration.
 func TestInvalidDefaults(t *testing.T) {

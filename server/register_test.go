@@ -101,9 +101,11 @@ func TestRefusedRegistration(t *testing.T) {
 		{"prompt result interface", func() {
 			server.AddPrompt(s, server.Prompt{Name: "x"}, func(context.Context, *server.Request, struct{}) (error, error) { return nil, nil })
 		}, "not error"},
-		{"completion of nothing", func() { server.AddCompletion(s, server.Completion{Argument: "x"}, nil) }, "Prompt and Template"},
-		{"completion of both", func() { server.AddCompletion(s, server.Completion{Prompt: "p", Template: "t:{x}", Argument: "x"}, nil) }, "Prompt and Template"},
-		{"completion of no argument", func() { server.AddCompletion(s, server.Completion{Prompt: "p"}, nil) }, "Argument"},
+		{"completion of nothing", func() { server.AddCompletion[[]string](s, server.Completion{Argument: "x"}, nil) }, "Prompt and Template"},
+		{"completion of both", func() {
+			server.AddCompletion[[]string](s, server.Completion{Prompt: "p", Template: "t:{x}", Argument: "x"}, nil)
+		}, "Prompt and Template"},
+		{"completion of no argument", func() { server.AddCompletion[[]string](s, server.Completion{Prompt: "p"}, nil) }, "Argument"},
 		{"short key", func() { newServer(&server.Options{StateKeys: [][]byte{[]byte("short")}}) }, "StateKeys"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -151,7 +153,7 @@ func TestNewReturnsErrors(t *testing.T) {
 	_, resource := server.NewResource[string](server.Resource{}, nil)
 	_, template := server.NewTemplate(server.Template{URITemplate: "{"}, nothing[struct{}])
 	_, prompt := server.NewPrompt(server.Prompt{}, nothing[struct{}])
-	_, completion := server.NewCompletion(server.Completion{}, nil)
+	_, completion := server.NewCompletion[[]string](server.Completion{}, nil)
 	if err := errors.Join(tool, rawTool, resource, template, prompt, completion); strings.Count(err.Error(), "\n") != 5 {
 		t.Errorf("six errors are %v", err)
 	}

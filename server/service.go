@@ -408,21 +408,17 @@ func (m *serviceMethod) completion() (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.result != reflect.TypeFor[[]string]() {
-		return nil, errors.New("a completion's result must be []string")
+	if m.result != reflect.TypeFor[[]string]() && m.result != reflect.TypeFor[*mcp.CompletionValues]() {
+		return nil, errors.New("a completion's result must be []string or *mcp.CompletionValues")
 	}
 	completion := Completion{Prompt: m.tag.get("prompt"), Template: m.tag.get("template"), Argument: m.tag.get("argument")}
-	return NewCompletion(completion, func(ctx context.Context, r *Request, typed string, known map[string]string) ([]string, error) {
+	return newCompletion(completion, func(ctx context.Context, r *Request, typed string, known map[string]string) (any, error) {
 		in := reflect.New(m.arguments).Elem()
 		in.Field(value).SetString(typed)
 		if others >= 0 {
 			in.Field(others).Set(reflect.ValueOf(known))
 		}
-		out, err := m.call(ctx, r, in)
-		if err != nil {
-			return nil, err
-		}
-		return out.([]string), nil
+		return m.call(ctx, r, in)
 	})
 }
 
