@@ -77,6 +77,16 @@ func ExampleMeta_Set() {
 	// Output: {"name":"upload","_meta":{"progressToken":"upload-1"}}
 }
 
+func ExampleMeta_SetValue() {
+	var meta mcp.Meta
+	if err := meta.SetValue("example.com/cost", map[string]any{"currency": "EUR", "cents": 12}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	show(&mcp.CallToolResult{Content: []mcp.Content{mcp.Text("done")}, Meta: meta})
+	// Output: {"content":[{"type":"text","text":"done"}],"_meta":{"example.com/cost":{"cents":12,"currency":"EUR"}}}
+}
+
 func ExampleMeta_ToolUI() {
 	meta := mcp.Meta(`{"ui":{"resourceUri":"ui://shop/cart","visibility":["app"]}}`)
 	ui, err := meta.ToolUI()

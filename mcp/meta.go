@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 )
 
 // Keys of `_meta` that the protocol defines.
@@ -100,6 +101,16 @@ func (m *Meta) Set(key string, value json.RawMessage) error {
 	}
 	*m = changed
 	return nil
+}
+
+// SetValue is like [Meta.Set] with a Go value, which is encoded as by encoding/json. A nil value is set as null. The error
+// may also say that the value cannot be encoded.
+func (m *Meta) SetValue(key string, value any) error {
+	encoded, err := jsonvalue.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("mcp: _meta %q: %w", key, err)
+	}
+	return m.Set(key, encoded)
 }
 
 // MarshalJSON returns the object, or null.

@@ -52,6 +52,32 @@ func TestMetaSet(t *testing.T) {
 	}
 }
 
+// TestMetaSetValue checks that a Go value is set as its JSON.
+func TestMetaSetValue(t *testing.T) {
+	for name, test := range map[string]struct {
+		value any
+		want  string // "" means an error
+	}{
+		"struct": {struct {
+			A int `json:"a"`
+		}{1}, `{"a":1}`},
+		"map":            {map[string]any{"b": []string{"x"}}, `{"b":["x"]}`},
+		"raw":            {json.RawMessage(`{ "a":1 }`), `{"a":1}`},
+		"nil":            {nil, "null"},
+		"not encodable":  {make(chan int), ""},
+		"malformed JSON": {json.RawMessage("{"), ""},
+	} {
+		meta := mcp.Meta(`{"first":1}`)
+		err := meta.SetValue("k", test.value)
+		if got := string(meta.Get("k")); got != test.want || (err != nil) != (test.want == "") {
+			t.Errorf("%s: the value is %s, %v; want %s", name, got, err, test.want)
+		}
+		if string(meta.Get("first")) != "1" {
+			t.Errorf("%s: the other member is lost: %s", name, meta)
+		}
+	}
+}
+
 func TestMetaNull(t *testing.T) {
 	result := mcp.EmptyResult{Meta: mcp.Meta("{}")}
 	if err := result.UnmarshalJSON([]byte(`{"_meta":null}`)); err != nil || !result.Meta.IsZero() {

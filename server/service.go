@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
@@ -235,11 +234,7 @@ func (s *service) meta(m *serviceMethod) (mcp.Meta, error) {
 	if len(tags) == 0 {
 		return meta, nil
 	}
-	encoded, err := jsonvalue.Marshal(tags)
-	if err != nil {
-		return nil, err
-	}
-	return meta, meta.Set(mcp.MetaTags, encoded)
+	return meta, meta.SetValue(mcp.MetaTags, tags)
 }
 
 func (s *service) tool(m *serviceMethod) (*Entry, error) {

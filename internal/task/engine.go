@@ -207,9 +207,7 @@ func (e *Engine) describe(id string, rec *record) *mcp.Task {
 		TTLMs: &ttl, PollIntervalMs: min(max(time.Since(rec.Created), minPoll), maxPoll).Milliseconds(),
 	}
 	if rec.Progress != nil {
-		if value, err := json.Marshal(rec.Progress); err == nil {
-			_ = t.Meta.Set(mcp.MetaTaskProgress, value) // the key and the value are valid
-		}
+		_ = t.Meta.SetValue(mcp.MetaTaskProgress, rec.Progress) // the key and the value are valid
 	}
 	return t
 }
