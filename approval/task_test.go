@@ -121,6 +121,11 @@ func (f *taskFixture) interrupt(s *server.Server) {
 	}
 }
 
+// approves is a user who approves.
+func approves(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"decision":"approve"}`)}, nil
+}
+
 // dial connects a client, which supports tasks if it is modern.
 func (f *taskFixture) dial(s *server.Server, era client.Era) *client.Session {
 	f.t.Helper()
@@ -130,9 +135,8 @@ func (f *taskFixture) dial(s *server.Server, era client.Era) *client.Session {
 			Elicitation: &mcp.ElicitationCapability{},
 			Extensions:  map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")},
 		}
-	}
-	opts.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"decision":"approve"}`)}, nil
+	} else {
+		opts.Elicit = approves
 	}
 	session, err := client.Connect(f.t.Context(), transport.Pipe(s), opts)
 	if err != nil {
@@ -303,7 +307,14 @@ func TestNoTaskWithoutWaiting(t *testing.T) {
 			t.Error("Guard.Waits is wrong")
 		}
 		caller := newTaskFixture(t)
-		raw, err = caller.dial(caller.serve(approval.Elicitation(), nil), client.Modern).Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(writeCall), nil)
+		asked, err := client.Connect(t.Context(), transport.Pipe(caller.serve(approval.Elicitation(), nil)), &client.Options{Era: client.Modern, Elicit: approves})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asked.Close()
+		raw, err = asked.Call(t.Context(), mcp.MethodToolsCall, json.RawMessage(writeCall), &client.CallOptions{OnTask: func(*mcp.Task) {
+			t.Error("the call of a caller who is asked becomes a task")
+		}})
 		if err != nil || !strings.Contains(string(raw), "written") {
 			t.Errorf("the call of a caller who is asked gives %s, %v", raw, err)
 		}

@@ -58,10 +58,11 @@ func useTasks(t testing.TB, to transport.Dialer, era client.Era) *taskUser {
 	opts := client.Options{Era: era, CallTimeout: time.Hour}
 	if era == client.Modern {
 		opts.Capabilities = &taskCapabilities
-	}
-	opts.Elicit = func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		u.asked = append(u.asked, p.Message)
-		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"value":"Ann"}`)}, nil
+	} else {
+		opts.Elicit = func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			u.asked = append(u.asked, p.Message)
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"value":"Ann"}`)}, nil
+		}
 	}
 	u.Session = connect(t, to, opts)
 	return u

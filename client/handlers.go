@@ -184,19 +184,19 @@ func (h *handlers) runHandler(ctx context.Context, question mcp.InputRequest) (r
 			result, err = nil, fmt.Errorf("the handler of %s panicked: %v\n%s", question.Method, p, debug.Stack())
 		}
 	}()
-	switch question.Method {
-	case mcp.MethodElicit:
+	switch current := h.get(); {
+	case question.Method == mcp.MethodElicit && current.Elicit != nil:
 		return h.elicit(ctx, question.Params)
-	case mcp.MethodCreateMessage:
+	case question.Method == mcp.MethodCreateMessage && current.Sample != nil:
 		return h.sample(ctx, question.Params)
-	case mcp.MethodRootsList:
-		roots, err := h.get().Roots(ctx)
+	case question.Method == mcp.MethodRootsList && current.Roots != nil:
+		roots, err := current.Roots(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return &mcp.ListRootsResult{Roots: roots}, nil
 	}
-	return nil, fmt.Errorf("unknown question %.80q", question.Method)
+	return nil, fmt.Errorf("the client has no handler for %.80q", question.Method)
 }
 
 func (h *handlers) sample(ctx context.Context, raw json.RawMessage) (mcp.Result, error) {

@@ -169,12 +169,83 @@ func TestSetHandlers(t *testing.T) {
 
 // TestSetHandlersWithCapabilities checks the error of a session whose handlers are not called.
 func TestSetHandlersWithCapabilities(t *testing.T) {
-	session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{
-		Elicit: elicits(mcp.ElicitDecline, ""), Capabilities: &mcp.ClientCapabilities{},
-	})
+	session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Capabilities: &mcp.ClientCapabilities{}})
 	err := session.SetHandlers(client.Handlers{Elicit: elicits(mcp.ElicitAccept, "")})
 	if err == nil || !strings.Contains(err.Error(), "Options.Capabilities") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestOptionsThatExcludeEachOther checks that an option that would have no effect is an error.
+func TestOptionsThatExcludeEachOther(t *testing.T) {
+	none := map[string]json.RawMessage{}
+	for option, opts := range map[string]client.Options{
+		"Elicit":       {Elicit: elicits(mcp.ElicitDecline, "")},
+		"Sample":       {Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) { return nil, nil }},
+		"Roots":        {Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil }},
+		"ShowsApps":    {ShowsApps: true},
+		"Experimental": {Experimental: none},
+		"Extensions":   {Extensions: none},
+	} {
+		opts.Capabilities = &mcp.ClientCapabilities{}
+		session, err := client.Connect(t.Context(), transporttests.Dialer(t, newServer(nil)), &opts)
+		if err == nil {
+			session.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "Options."+option+" ") || !strings.Contains(err.Error(), "Options.Capabilities") {
+			t.Errorf("%s: the error is %v", option, err)
+		}
+	}
+}
+
+// TestQuestionWithoutHandler checks that a question for which the client has declared a capability, and has no handler, fails.
+func TestQuestionWithoutHandler(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		can := mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}, Sampling: &mcp.SamplingCapability{}, Roots: &mcp.RootsCapability{}}
+		session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Era: era, Capabilities: &can, Logger: slog.New(slog.DiscardHandler)})
+		for _, tool := range []string{"order", "muse", "look"} {
+			result, err := session.CallTool(t.Context(), tool, nil, nil)
+			if err == nil && !result.IsError || strings.Contains(fmt.Sprint(err), "panicked") {
+				t.Errorf("%s: the result is %v, the error %v", tool, result, err)
+			}
+		}
+	})
+}
+
+// TestDeclaredCapabilities checks that the server sees the capabilities of the options beside those of the handlers.
+func TestDeclaredCapabilities(t *testing.T) {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "capabilities"}, func(_ context.Context, r *server.Request, _ struct{}) (*mcp.CallToolResult, error) {
+		can := r.Caller().Capabilities
+		return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(fmt.Sprintf("%s %s %t %t",
+			can.Experimental["example.com/x"], can.Extensions["example.com/y"], can.Elicitation != nil, can.ShowsApps()))}}, nil
+	})
+	eachEra(t, func(t *testing.T, era client.Era) {
+		opts := client.Options{
+			Era: era, Elicit: elicits(mcp.ElicitDecline, ""), ShowsApps: true,
+			Experimental: map[string]json.RawMessage{"example.com/x": json.RawMessage(`{"a":1}`)},
+			Extensions:   map[string]json.RawMessage{"example.com/y": json.RawMessage(`{}`)},
+		}
+		session := connect(t, transporttests.Dialer(t, s), opts)
+		got, err := session.CallTool(t.Context(), "capabilities", nil, nil)
+		if want := `{"a":1} {} true true`; err != nil || got.Text() != want {
+			t.Errorf("the server sees %v, %v; want %s", got, err, want)
+		}
+		if len(opts.Extensions) != 1 {
+			t.Errorf("the options were changed: %s", opts.Extensions)
+		}
+	})
+	for _, malformed := range []string{"", "null", "[]", "{"} {
+		for name, opts := range map[string]client.Options{
+			"experimental": {Experimental: map[string]json.RawMessage{"example.com/x": json.RawMessage(malformed)}},
+			"extensions":   {Extensions: map[string]json.RawMessage{"example.com/x": json.RawMessage(malformed)}},
+		} {
+			session, err := client.Connect(t.Context(), transporttests.Dialer(t, s), &opts)
+			if err == nil {
+				session.Close()
+				t.Errorf("%s: %q is accepted", name, malformed)
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/era"
@@ -63,6 +64,11 @@ type Options struct {
 	// servers, in a sandbox. [mcp.Meta.ToolUI] returns the view of a tool.
 	ShowsApps bool
 
+	// Experimental and Extensions are further capabilities to declare: JSON objects by names that the protocol does
+	// not define, and the settings of extensions by identifier.
+	Experimental map[string]json.RawMessage
+	Extensions   map[string]json.RawMessage
+
 	// Middleware handles requests of the session's methods and of [Session.Forward]: calls of
 	// tools, lists, reads, prompts and completions. It does not handle pings, subscriptions, requests
 	// about tasks and the handshake. The first is outermost. It sees each call once, however many
@@ -83,10 +89,11 @@ type Options struct {
 	// A renewed connection does not end the session. Neither function may block or use the session.
 	OnSession func(caller *mcp.Caller) (ended func(reason error))
 
-	// Capabilities replaces the capabilities that the handlers, ShowsApps and Tasks provide, and the
-	// handlers are not called. It is for sessions that forward calls of other clients, which have these
-	// capabilities. See [Session.Forward]. If it declares [mcp.ExtensionTasks], [Session.Call] returns
-	// an [mcp.Task] unchanged.
+	// Capabilities replaces the capabilities that the other options provide. It is for sessions that forward
+	// calls of other clients, which have these capabilities and answer the questions. See [Session.Forward].
+	// [Connect] returns an error if it is set together with Elicit, Sample, Roots, ShowsApps, Experimental or
+	// Extensions, which would have no effect. If it declares [mcp.ExtensionTasks], [Session.Call] returns an
+	// [mcp.Task] unchanged.
 	Capabilities *mcp.ClientCapabilities
 	// SuspendedCalls holds forwarded calls while their callers answer questions. Sessions that
 	// share it share its limits, and any of them can continue a call. Default: each session has its
@@ -150,12 +157,41 @@ func (o *Options) withDefaults() Options {
 	return opts
 }
 
+// check returns an error if options are invalid, or exclude each other.
+func (o *Options) check() error {
+	if o.LogLevel != "" && !o.LogLevel.Valid() {
+		return fmt.Errorf("unknown log level %q", o.LogLevel)
+	}
+	for option, capabilities := range map[string]map[string]json.RawMessage{"Experimental": o.Experimental, "Extensions": o.Extensions} {
+		for name, settings := range capabilities {
+			if jsonscan.KindOf(settings) != jsonscan.Object || jsonscan.Valid(settings) != nil {
+				return fmt.Errorf("Options.%s: %q must be a JSON object", option, name)
+			}
+		}
+	}
+	if o.Capabilities == nil {
+		return nil
+	}
+	for _, option := range []struct {
+		name string
+		set  bool
+	}{
+		{"Elicit", o.Elicit != nil}, {"Sample", o.Sample != nil}, {"Roots", o.Roots != nil}, {"ShowsApps", o.ShowsApps},
+		{"Experimental", o.Experimental != nil}, {"Extensions", o.Extensions != nil},
+	} {
+		if option.set {
+			return fmt.Errorf("Options.%s has no effect if Options.Capabilities is set: set one of them", option.name)
+		}
+	}
+	return nil
+}
+
 // capabilities returns the capabilities to declare.
 func (o *Options) capabilities() mcp.ClientCapabilities {
 	if o.Capabilities != nil {
 		return *o.Capabilities
 	}
-	var can mcp.ClientCapabilities
+	can := mcp.ClientCapabilities{Experimental: o.Experimental, Extensions: maps.Clone(o.Extensions)}
 	if o.Elicit != nil {
 		can.Elicitation = &mcp.ElicitationCapability{Form: &mcp.EmptyObject{}}
 		if o.ElicitURLs {
@@ -172,7 +208,10 @@ func (o *Options) capabilities() mcp.ClientCapabilities {
 		can.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
 	if !o.NoTasks {
-		can.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")}
+		if can.Extensions == nil {
+			can.Extensions = make(map[string]json.RawMessage, 1)
+		}
+		can.Extensions[mcp.ExtensionTasks] = json.RawMessage("{}")
 	}
 	if o.ShowsApps {
 		can.DeclareApps()

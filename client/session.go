@@ -51,8 +51,10 @@ type Session struct {
 // session has the principal of ctx (transport.WithPrincipal), also after it has connected again. The returned error
 // wraps the error of the dialer, of the server (*[jsonrpc.Error]), or of ctx.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
-	if opts != nil && opts.LogLevel != "" && !opts.LogLevel.Valid() {
-		return nil, fmt.Errorf("client: unknown log level %q", opts.LogLevel)
+	if opts != nil {
+		if err := opts.check(); err != nil {
+			return nil, fmt.Errorf("client: %w", err)
+		}
 	}
 	s := &Session{opts: opts.withDefaults(), dialer: dialer, ended: make(chan struct{}), renewed: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(transport.WithPrincipal(context.Background(), transport.Principal(ctx)))
