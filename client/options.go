@@ -113,6 +113,10 @@ type Options struct {
 
 	// Era restricts the protocol versions. Default: Auto.
 	Era Era
+	// Version is the only protocol version that the client speaks. [Connect] returns a *[mcp.HandshakeError] if
+	// the server does not speak it. If Era is set too, the version must belong to it. Default: the newest version
+	// that both speak.
+	Version mcp.Version
 	// ProbeTimeout is how long the client waits for an answer in the modern era before it sends the
 	// handshake of the legacy era. Default: 5 s. On a connection with one stream, such as stdio, it
 	// waits for at most 1 s, and the first successful answer in either era opens the session. It has
@@ -161,6 +165,9 @@ func (o *Options) withDefaults() Options {
 func (o *Options) check() error {
 	if o.LogLevel != "" && !o.LogLevel.Valid() {
 		return fmt.Errorf("unknown log level %q", o.LogLevel)
+	}
+	if _, err := era.ModeOf(o.Version, era.Mode(o.Era)); err != nil {
+		return fmt.Errorf("Options.Version: %w", err)
 	}
 	for option, capabilities := range map[string]map[string]json.RawMessage{"Experimental": o.Experimental, "Extensions": o.Extensions} {
 		for name, settings := range capabilities {
@@ -220,9 +227,13 @@ func (o *Options) capabilities() mcp.ClientCapabilities {
 }
 
 func (o *Options) config(answerer era.Answerer) era.Config {
+	mode, err := era.ModeOf(o.Version, era.Mode(o.Era))
+	if err != nil {
+		panic(err) // impossible: check has returned it
+	}
 	return era.Config{
 		Info: o.Info, Capabilities: o.capabilities(), Answerer: answerer,
-		Mode: era.Mode(o.Era), LogLevel: o.LogLevel,
+		Mode: mode, Version: o.Version, LogLevel: o.LogLevel,
 		ProbeTimeout: o.ProbeTimeout, OpenTimeout: o.ConnectTimeout, CallTimeout: o.CallTimeout,
 		MaxRounds: o.Limits.Rounds, QuestionsPerMinute: o.Limits.QuestionsPerMinute, QuestionBurst: o.Limits.QuestionBurst,
 		QuestionBytes:    o.Limits.QuestionBytes,

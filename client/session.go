@@ -49,7 +49,8 @@ type Session struct {
 // Connect opens a session. It blocks until the server has answered, ctx ends, or Options.ConnectTimeout has passed.
 // opts may be nil. The session lasts until [Session.Close], and not only as long as ctx. Over [transport.Pipe], the
 // session has the principal of ctx (transport.WithPrincipal), also after it has connected again. The returned error
-// wraps the error of the dialer, of the server (*[jsonrpc.Error]), or of ctx.
+// wraps the error of the dialer or of ctx, or a *[mcp.HandshakeError] if the server has answered. That wraps the error of the
+// server (*[jsonrpc.Error]), if it sent one.
 func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Session, error) {
 	if opts != nil {
 		if err := opts.check(); err != nil {

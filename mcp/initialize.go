@@ -180,3 +180,19 @@ type ToolsCapability struct {
 	ListChanged bool  `json:"listChanged,omitzero"`
 	Extra       Extra `json:",embed"`
 }
+
+// A HandshakeError is the error of a client that could not open a session with a server, although the server has answered: it
+// has refused the handshake, its answer is invalid, or it speaks no version that the client accepts. A server that was not
+// reached, has ended or did not answer is another error.
+type HandshakeError struct {
+	// Supported are the versions of the server, as far as it has named them.
+	Supported []Version
+	// Err is the reason.
+	Err error
+}
+
+// Error returns the text of Err.
+func (e *HandshakeError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *HandshakeError) Unwrap() error { return e.Err }

@@ -55,7 +55,7 @@ type Config struct {
 	Capabilities mcp.ClientCapabilities
 	Answerer     Answerer
 	Mode         Mode
-	// Version is the version of the handshake. Default: the newest legacy version.
+	// Version is the only version that the client accepts, which must be of the era of Mode. Default: all versions.
 	Version mcp.Version
 	// LogLevel is the least severe level of log messages, "" for none.
 	LogLevel mcp.LoggingLevel
@@ -88,6 +88,24 @@ type Receiver interface {
 	// Log handles a log message and returns true if it belongs to one of the calls. Otherwise
 	// the Answerer gets it. Log must not block.
 	Log(from jsonrpc.Peer, message *jsonrpc.Request) bool
+}
+
+// ModeOf returns the mode in which a client speaks only one version, or mode if the version is "". The error says that there is
+// no such version, or that it is of the other era.
+func ModeOf(version mcp.Version, mode Mode) (Mode, error) {
+	only := Legacy
+	if version.Modern() {
+		only = Modern
+	}
+	switch {
+	case version == "":
+		return mode, nil
+	case !version.Known():
+		return mode, fmt.Errorf("there is no protocol version %q", version)
+	case mode != Auto && mode != only:
+		return mode, fmt.Errorf("version %s is of the other era", version)
+	}
+	return only, nil
 }
 
 // checkDescription checks the result of the request that opens the session.
@@ -147,9 +165,6 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Client,
 	if config.MaxRounds == 0 {
 		config.MaxRounds = MaxRounds
 	}
-	if config.Version == "" {
-		config.Version = mcp.LatestLegacyVersion
-	}
 	ctx, cancel := deadline.With(ctx, config.OpenTimeout, context.DeadlineExceeded)
 	defer cancel()
 
@@ -172,9 +187,37 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Client,
 		if probed != nil && probed != err {
 			err = fmt.Errorf("%w; before that: %v", err, probed) // the error to unwrap is the later one
 		}
-		return nil, err
+		return nil, openError(ctx, err, probed)
 	}
 	return c, nil
+}
+
+// openError returns the error of a session that could not be opened: a *mcp.HandshakeError if the server has answered.
+func openError(ctx context.Context, err, probed error) error {
+	_, failed := errors.AsType[*jsonrpc.CallError](err)
+	_, malformed := errors.AsType[*jsonrpc.DecodeError](err)
+	_, known := errors.AsType[*mcp.HandshakeError](err)
+	switch {
+	case known, ctx.Err() != nil, errors.Is(err, transport.ErrNotReached), failed && !malformed && !errors.Is(err, transport.ErrRefused):
+		return err
+	}
+	supported := namedVersions(err)
+	if supported == nil {
+		supported = namedVersions(probed)
+	}
+	return &mcp.HandshakeError{Supported: supported, Err: err}
+}
+
+// namedVersions returns the versions that the server has named in an error, or nil.
+func namedVersions(err error) []mcp.Version {
+	if h, ok := errors.AsType[*mcp.HandshakeError](err); ok {
+		return h.Supported
+	}
+	var data mcp.UnsupportedVersionData
+	if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || json.Unmarshal(e.Data, &data) != nil {
+		return nil
+	}
+	return data.Supported
 }
 
 // negotiate opens the session. probed is why the server is not modern, nil if it was not asked.

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,10 +28,11 @@ func (c *Client) initialize(ctx context.Context) error {
 
 // handshake sends the request that opens a legacy session.
 func (c *Client) handshake(ctx context.Context) (found opened, err error) {
+	version := cmp.Or(c.config.Version, mcp.LatestLegacyVersion)
 	resp, err := c.conn.Call(ctx, mcp.MethodInitialize, &mcp.InitializeParams{
-		ProtocolVersion: c.config.Version,
-		Capabilities:    capabilitiesAs(c.config.Version, c.config.Capabilities),
-		ClientInfo:      implementationFor(c.config.Version, c.config.Info),
+		ProtocolVersion: version,
+		Capabilities:    capabilitiesAs(version, c.config.Capabilities),
+		ClientInfo:      implementationFor(version, c.config.Info),
 	})
 	if err != nil {
 		return found, fmt.Errorf("initializing: %w", err)
@@ -42,8 +44,15 @@ func (c *Client) handshake(ctx context.Context) (found opened, err error) {
 	if err := result.UnmarshalJSON(resp.Result); err != nil {
 		return found, fmt.Errorf("initializing: %w", err)
 	}
-	if v := result.ProtocolVersion; !v.Known() || v.Modern() {
-		return found, fmt.Errorf("initializing: the server chose version %s, which has no handshake in this client", jsonscan.Quote(string(v)))
+	chosen := result.ProtocolVersion
+	switch {
+	case !chosen.Known(), chosen.Modern():
+		err = fmt.Errorf("initializing: the server chose version %s, which has no handshake in this client", jsonscan.Quote(string(chosen)))
+	case c.config.Version != "" && chosen != c.config.Version:
+		err = fmt.Errorf("initializing: the server chose version %s, and the client speaks only %s", chosen, c.config.Version)
+	}
+	if err != nil {
+		return found, &mcp.HandshakeError{Supported: []mcp.Version{chosen}, Err: err}
 	}
 	found.server = Description{Info: result.ServerInfo, Capabilities: result.Capabilities, Instructions: result.Instructions}
 	found.version, found.era = result.ProtocolVersion, newLegacyClient()

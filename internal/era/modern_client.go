@@ -2,6 +2,7 @@ package era
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ const maxStateOnly = 3
 
 // probe asks whether the server is modern. MCP 2026-07-28, basic/versioning.
 func (c *Client) probe(ctx context.Context) (opened, error) {
-	version := mcp.LatestVersion
+	version := cmp.Or(c.config.Version, mcp.LatestVersion)
 	era, err := newModernClient(&c.config, version)
 	if err != nil {
 		return opened{}, err
@@ -45,7 +46,7 @@ func (c *Client) probe(ctx context.Context) (opened, error) {
 		return opened{}, fmt.Errorf("the server's description: %w", err)
 	}
 	if !slices.Contains(found.SupportedVersions, version) {
-		return opened{}, fmt.Errorf("the server speaks %v", found.SupportedVersions)
+		return opened{}, &mcp.HandshakeError{Supported: found.SupportedVersions, Err: fmt.Errorf("the server speaks %v", found.SupportedVersions)}
 	}
 	server := Description{Capabilities: found.Capabilities, Instructions: found.Instructions, CacheHint: found.CacheHint}
 	if info := resp.Member("_meta", mcp.MetaServerInfo); info != nil {
