@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,13 +31,15 @@ type handlers struct {
 	questions era.QuestionLimit
 	limited   atomic.Bool // the last question exceeded the limit, which is logged once
 
-	mu      sync.Mutex
-	current Handlers
-	queue   []queued
-	size    int // bytes in queue
-	waiting map[mcp.Change]bool
-	closed  bool
-	running sync.WaitGroup // Add only while closed is false
+	mu       sync.Mutex
+	current  Handlers
+	onChange listeners[mcp.Change]
+	onLog    listeners[*mcp.LoggingMessageParams]
+	queue    []queued
+	size     int // bytes in queue
+	waiting  map[mcp.Change]bool
+	closed   bool
+	running  sync.WaitGroup // Add only while closed is false
 }
 
 // A queued is a change, or the params of a log message.
@@ -51,6 +54,12 @@ func (q *queued) size() int { return len(q.change.URI) + len(q.change.TaskID) + 
 func newHandlers(opts *Options, changed func(mcp.Change)) *handlers {
 	h := &handlers{opts: opts, invalidate: changed, queued: make(chan struct{}, 1), waiting: make(map[mcp.Change]bool)}
 	h.current = Handlers{Elicit: opts.Elicit, Sample: opts.Sample, Roots: opts.Roots}
+	if opts.OnChange != nil {
+		h.onChange = h.onChange.with(opts.OnChange)
+	}
+	if opts.OnLog != nil {
+		h.onLog = h.onLog.with(opts.OnLog)
+	}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	h.running.Go(h.run)
 	return h
@@ -243,23 +252,61 @@ func invalidParams(method string, err error) error {
 	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf("%s: %v", method, err)}
 }
 
-// Changed queues a change for OnChange.
+// listeners are functions that get changes or log messages. The list is copied when it changes, so that it can be read
+// without a lock.
+type listeners[T any] []*listener[T]
+
+type listener[T any] struct {
+	call func(ctx context.Context, message T)
+}
+
+// with returns the listeners and fn as the last one.
+func (l listeners[T]) with(fn func(context.Context, T)) listeners[T] {
+	return append(slices.Clip(l), &listener[T]{fn})
+}
+
+// without returns the listeners except one.
+func (l listeners[T]) without(removed *listener[T]) listeners[T] {
+	return slices.DeleteFunc(slices.Clone(l), func(other *listener[T]) bool { return other == removed })
+}
+
+// OnChange adds a function that is called for each change, after Options.OnChange and the functions that were added
+// before. Calls are made as for [Options].OnChange. remove removes the function: calls of it that have begun may still run.
+// OnChange and remove may be called concurrently, also by listeners, and remove more than once.
+func (s *Session) OnChange(fn func(ctx context.Context, change mcp.Change)) (remove func()) {
+	return addListener(s.handlers, &s.handlers.onChange, fn)
+}
+
+// OnLog adds a function that is called for each log message, as [Session.OnChange] does for changes. The server sends
+// messages from [Options].LogLevel on. Set it, if Options.OnLog is not set: otherwise a server of 2026-07-28 sends none.
+func (s *Session) OnLog(fn func(ctx context.Context, message *mcp.LoggingMessageParams)) (remove func()) {
+	return addListener(s.handlers, &s.handlers.onLog, fn)
+}
+
+// addListener adds a function to a list of h.
+func addListener[T any](h *handlers, to *listeners[T], fn func(context.Context, T)) (remove func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*to = to.with(fn)
+	added := (*to)[len(*to)-1]
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		*to = to.without(added)
+	}
+}
+
+// Changed queues a change for the listeners.
 func (h *handlers) Changed(change mcp.Change) {
 	if len(change.URI) > h.opts.Limits.URIBytes {
 		return
 	}
 	h.invalidate(change)
-	if h.opts.OnChange != nil {
-		h.enqueue(queued{change: change})
-	}
+	h.enqueue(queued{change: change})
 }
 
-// Logged queues a log message for OnLog.
-func (h *handlers) Logged(params json.RawMessage) {
-	if h.opts.OnLog != nil {
-		h.enqueue(queued{isLog: true, log: params})
-	}
-}
+// Logged queues a log message for the listeners.
+func (h *handlers) Logged(params json.RawMessage) { h.enqueue(queued{isLog: true, log: params}) }
 
 func (h *handlers) enqueue(item queued) {
 	if item.size() > h.opts.Limits.QueuedBytes {
@@ -267,6 +314,9 @@ func (h *handlers) enqueue(item queued) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if item.isLog && len(h.onLog) == 0 || !item.isLog && len(h.onChange) == 0 {
+		return
+	}
 	if !item.isLog {
 		if h.waiting[item.change] {
 			return
@@ -298,7 +348,7 @@ func (h *handlers) takeQueue() []queued {
 	return queue
 }
 
-// run calls OnChange and OnLog until the session ends.
+// run calls the listeners until the session ends.
 func (h *handlers) run() {
 	for {
 		select {
@@ -316,12 +366,20 @@ func (h *handlers) run() {
 }
 
 func (h *handlers) deliver(item queued) {
+	h.mu.Lock()
+	onChange, onLog := h.onChange, h.onLog
+	h.mu.Unlock()
 	if !item.isLog {
-		h.opts.OnChange(h.ctx, item.change)
+		for _, listener := range onChange {
+			listener.call(h.ctx, item.change)
+		}
 		return
 	}
-	message := new(mcp.LoggingMessageParams)
-	if message.UnmarshalJSON(item.log) == nil {
-		h.opts.OnLog(h.ctx, message)
+	for _, listener := range onLog {
+		message := new(mcp.LoggingMessageParams) // each has its own
+		if message.UnmarshalJSON(item.log) != nil {
+			return
+		}
+		listener.call(h.ctx, message)
 	}
 }

@@ -503,6 +503,94 @@ func TestLogMessagesInOrder(t *testing.T) {
 	})
 }
 
+// TestListeners adds and removes functions for changes and log messages of an open session.
+func TestListeners(t *testing.T) {
+	for kind, test := range map[string]struct {
+		add func(s *client.Session, note func()) (remove func())
+		set func(opts *client.Options, note func())
+		// cause makes the server send one message.
+		cause func(s *server.Server, session *client.Session) error
+	}{
+		"logs": {
+			func(s *client.Session, note func()) func() {
+				return s.OnLog(func(context.Context, *mcp.LoggingMessageParams) { note() })
+			},
+			func(opts *client.Options, note func()) {
+				opts.OnLog = func(context.Context, *mcp.LoggingMessageParams) { note() }
+			},
+			func(_ *server.Server, session *client.Session) error {
+				_, err := session.CallTool(context.Background(), "talk", stepsIn{0}, nil)
+				return err
+			},
+		},
+		"changes": {
+			func(s *client.Session, note func()) func() {
+				return s.OnChange(func(context.Context, mcp.Change) { note() })
+			},
+			func(opts *client.Options, note func()) {
+				opts.OnChange = func(context.Context, mcp.Change) { note() }
+			},
+			func(s *server.Server, _ *client.Session) error {
+				s.ResourceUpdated(motto)
+				return nil
+			},
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, era client.Era) {
+				called := make(chan string, 10)
+				note := func(name string) func() { return func() { called <- name } }
+				s, opts := newLogServer(), client.Options{Era: era, LogLevel: mcp.LevelInfo}
+				test.set(&opts, note("option"))
+				session := connect(t, transporttests.Dialer(t, s), opts)
+				if _, err := session.Subscribe(t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{motto}}); err != nil {
+					t.Fatal(err)
+				}
+				removeFirst := test.add(session, note("first"))
+				removeLast := test.add(session, note("last")) // it shows that the others were called, or not
+				for i, step := range []struct {
+					change func()
+					want   []string
+				}{
+					{func() {}, []string{"option", "first", "last"}},
+					{removeFirst, []string{"option", "last"}},
+					{removeFirst, []string{"option", "last"}},
+					{func() { test.add(session, note("again")) }, []string{"option", "last", "again"}},
+					{removeLast, []string{"option", "again"}},
+				} {
+					step.change()
+					if err := test.cause(s, session); err != nil {
+						t.Fatal(err)
+					}
+					for _, want := range step.want {
+						if got := waittest.Receive(t, "the call", called); got != want {
+							t.Errorf("step %d: %s is called, want %s", i, got, want)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestListenersWithoutOptions checks that functions get messages if the options have none.
+func TestListenersWithoutOptions(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, transporttests.Dialer(t, newLogServer()), client.Options{Era: era, LogLevel: mcp.LevelError})
+		got := make(chan *mcp.LoggingMessageParams, 2)
+		for range 2 {
+			session.OnLog(func(_ context.Context, m *mcp.LoggingMessageParams) { got <- m })
+		}
+		if _, err := session.CallTool(t.Context(), "talk", stepsIn{1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		first, second := waittest.Receive(t, "the message", got), waittest.Receive(t, "the message", got)
+		if diff := cmp.Diff(first, second); diff != "" || first == second || string(first.Data) != `{"message":"dull"}` {
+			t.Errorf("the listeners got %s and %s", first.Data, second.Data)
+		}
+	})
+}
+
 func TestLogLevel(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		got := make(chan string, 10)

@@ -103,7 +103,7 @@ type Options struct {
 	// OnChange is called for each change of the server's lists, resources and tasks. The client gets the changes to
 	// which [Session.Subscribe] has subscribed and, in the legacy era, all changes of lists. Calls of OnChange and
 	// OnLog run one at a time, in order. Equal changes that wait are reported once. If more wait than [Limits] permit,
-	// the oldest are dropped.
+	// the oldest are dropped. [Session.OnChange] and [Session.OnLog] add further functions.
 	OnChange func(ctx context.Context, change mcp.Change)
 	// OnLog is called for each log message of the server from LogLevel on.
 	OnLog func(ctx context.Context, message *mcp.LoggingMessageParams)
