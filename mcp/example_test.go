@@ -67,6 +67,13 @@ func ExampleDecodeContent() {
 	// mcp: at /text: expected a string, got a number
 }
 
+func ExampleSamplingPrompt() {
+	params := mcp.SamplingPrompt("A slogan for bread.")
+	params.MaxTokens = 20
+	show(params)
+	// Output: {"messages":[{"role":"user","content":{"type":"text","text":"A slogan for bread."}}],"maxTokens":20}
+}
+
 func ExampleMeta_Set() {
 	var meta mcp.Meta
 	if err := meta.Set(mcp.MetaProgressToken, json.RawMessage(`"upload-1"`)); err != nil {

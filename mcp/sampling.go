@@ -15,7 +15,7 @@ type CreateMessageParams struct {
 	// IncludeContext is deprecated by the protocol since 2025-11-25.
 	IncludeContext IncludeContext `json:"includeContext,omitzero"`
 	Temperature    *float64       `json:"temperature,omitzero"`
-	// MaxTokens is the maximum number of tokens to sample.
+	// MaxTokens is the maximum number of tokens to sample. Package server sends 1024 for 0.
 	MaxTokens     int      `json:"maxTokens"`
 	StopSequences []string `json:"stopSequences,omitzero"`
 	// Metadata is a JSON object for the provider of the model.
@@ -27,6 +27,11 @@ type CreateMessageParams struct {
 	ToolChoice *ToolChoice `json:"toolChoice,omitzero"`
 	Meta       Meta        `json:"_meta,omitzero"`
 	Extra      Extra       `json:",embed"`
+}
+
+// SamplingPrompt returns the parameters of a question to the model that has one message of the user, a text.
+func SamplingPrompt(text string) *CreateMessageParams {
+	return &CreateMessageParams{Messages: []SamplingMessage{{Role: RoleUser, Content: SamplingContent{Text(text)}}}}
 }
 
 // A SamplingMessage is one message to or from a model.
@@ -92,6 +97,9 @@ type CreateMessageResult struct {
 	Meta       Meta       `json:"_meta,omitzero"`
 	Extra      Extra      `json:",embed"`
 }
+
+// Text returns the text of the content, as [ContentList.Text] does.
+func (c *CreateMessageResult) Text() string { return ContentList(c.Content).Text() }
 
 // A StopReason says why a model stopped. Models may have other reasons than those below.
 type StopReason string

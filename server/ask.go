@@ -103,9 +103,17 @@ func (r *Request) elicit(key string, params *mcp.ElicitParams) (json.RawMessage,
 	return nil, invalidParams("the answer to %q: action must be accept, decline or cancel", key)
 }
 
-// Sample asks the client's model. Errors are as in [Elicit]. MCP 2025-11-25, client/sampling;
-// deprecated in 2026-07-28.
+// defaultMaxTokens is the MaxTokens of a question to a model that sets none. The protocol demands a number.
+const defaultMaxTokens = 1024
+
+// Sample asks the client's model; [mcp.SamplingPrompt] is the shortest form of a question. MaxTokens is 1024 by
+// default. Errors are as in [Elicit]. MCP 2025-11-25, client/sampling; deprecated in 2026-07-28.
 func Sample(r *Request, key string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+	if params.MaxTokens == 0 {
+		bounded := *params
+		bounded.MaxTokens = defaultMaxTokens
+		params = &bounded
+	}
 	result := new(mcp.CreateMessageResult)
 	if err := r.ask(key, mcp.MethodCreateMessage, params, result); err != nil {
 		return nil, err
@@ -334,7 +342,7 @@ func SampleAs[T any](r *Request, key string, params *mcp.CreateMessageParams) (T
 		if answer, err = Sample(r, fmt.Sprintf("%s/%d", key, i+1), &attempt); err != nil {
 			return value, err
 		}
-		text := resultText(answer)
+		text := answer.Text()
 		if value, err = decoder.Decode(context.Background(), json.RawMessage(trimFence(text))); err == nil {
 			return value, nil
 		}
@@ -343,17 +351,6 @@ func SampleAs[T any](r *Request, key string, params *mcp.CreateMessageParams) (T
 			mcp.SamplingMessage{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("Your answer does not fit: " + err.Error() + ". Answer again, with the JSON value only.")}})
 	}
 	return value, fmt.Errorf("the model's last answer does not fit %v: %w", reflect.TypeFor[T](), err)
-}
-
-// resultText returns the text of a model's answer.
-func resultText(result *mcp.CreateMessageResult) string {
-	var b strings.Builder
-	for _, content := range result.Content {
-		if text, ok := content.(*mcp.TextContent); ok {
-			b.WriteString(text.Text)
-		}
-	}
-	return b.String()
 }
 
 // trimFence removes one code fence around a text.

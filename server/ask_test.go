@@ -431,6 +431,45 @@ func TestSampleAs(t *testing.T) {
 	})
 }
 
+// TestSampleHasADefaultOfTokens checks what a model is asked if MaxTokens is not set, by each function that asks a model.
+func TestSampleHasADefaultOfTokens(t *testing.T) {
+	s := newServer(nil)
+	server.AddTool(s, server.Tool{Name: "ask"}, func(ctx context.Context, r *server.Request, in struct{ Tokens int }) (string, error) {
+		prompt := mcp.SamplingPrompt("Say 1.")
+		prompt.MaxTokens = in.Tokens
+		one, err := server.Sample(r, "one", prompt)
+		if err != nil {
+			return "", err
+		}
+		two, err := server.SampleAs[int](r, "two", prompt)
+		if err != nil {
+			return "", err
+		}
+		three, err := server.SampleLoop(ctx, r, "three", prompt, nil)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(one.Text(), two, three.Text(), prompt.MaxTokens), nil
+	})
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for tokens, want := range map[int]int{0: 1024, 7: 7} {
+			m := sayings("1")
+			session := connectWith(t, s, &client.Options{Era: era, Sample: m.sample})
+			if got, want := textOf(call(t, session, "ask", fmt.Sprintf(`{"Tokens":%d}`, tokens))), fmt.Sprint("1", 1, "1", tokens); got != want {
+				t.Errorf("%d tokens: the tool says %q, want %q", tokens, got, want)
+			}
+			if len(m.asked) != 3 {
+				t.Errorf("%d tokens: the model was asked %d times", tokens, len(m.asked))
+			}
+			for _, params := range m.asked {
+				if params.MaxTokens != want || params.Messages[0].Content[0].(*mcp.TextContent).Text != "Say 1." {
+					t.Errorf("%d tokens: the model was asked %+v", tokens, params)
+				}
+			}
+		}
+	})
+}
+
 func TestSampleLoopRunsTools(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		m := &model{says: []mcp.SamplingContent{

@@ -90,14 +90,11 @@ func ExampleOnce() {
 func ExampleSample() {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "slogan"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
-		result, err := server.Sample(r, "slogan", &mcp.CreateMessageParams{
-			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("A slogan for bread.")}}},
-			MaxTokens: 20,
-		})
+		result, err := server.Sample(r, "slogan", mcp.SamplingPrompt("A slogan for bread."))
 		if err != nil {
 			return "", err
 		}
-		return result.Model + ": " + result.Content[0].(*mcp.TextContent).Text, nil
+		return result.Model + ": " + result.Text(), nil
 	})
 	session := dial(s, &client.Options{Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "poet", Content: mcp.SamplingContent{mcp.Text("Rise and dine.")}}, nil
@@ -152,10 +149,7 @@ func ExampleSampleAs() {
 	}
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "review"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
-		review, err := server.SampleAs[Review](r, "review", &mcp.CreateMessageParams{
-			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("Rate this bread.")}}},
-			MaxTokens: 20,
-		})
+		review, err := server.SampleAs[Review](r, "review", mcp.SamplingPrompt("Rate this bread."))
 		if err != nil {
 			return "", err
 		}

@@ -154,18 +154,11 @@ func Example_together() {
 func Example_sample() {
 	s := newServer()
 	server.AddTool(s, server.Tool{Name: "order"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
-		result, err := server.Sample(r, "slogan", &mcp.CreateMessageParams{
-			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("A slogan for bread.")}}},
-			MaxTokens: 20,
-		})
+		result, err := server.Sample(r, "slogan", mcp.SamplingPrompt("A slogan for bread."))
 		if err != nil {
 			return "", err
 		}
-		text, ok := result.Content[0].(*mcp.TextContent)
-		if !ok {
-			return "", errors.New("the model did not answer with text")
-		}
-		return text.Text, nil
+		return result.Text(), nil
 	})
 	order(s, client.Options{Sample: func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 		return &mcp.CreateMessageResult{
