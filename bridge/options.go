@@ -145,7 +145,7 @@ type ProxyOptions struct {
 	// forwarded call is the called entry, with its name on the server as Origin.Name. OnSession may be called
 	// concurrently.
 	Middleware []mcp.Middleware
-	OnSession  func(caller *mcp.Caller) (ended func(reason error))
+	OnSession  func(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
 
 	// Launch describes how the server is started, for people who approve calls; see
 	// [mcp.Origin].

@@ -511,7 +511,7 @@ func TestClientOptions(t *testing.T) {
 				return next(ctx, call)
 			}
 		}
-		opts := bridge.ProxyOptions{Era: upstream, Middleware: []mcp.Middleware{middleware}, OnSession: func(*mcp.Caller) func(error) {
+		opts := bridge.ProxyOptions{Era: upstream, Middleware: []mcp.Middleware{middleware}, OnSession: func(context.Context, *mcp.Caller) func(error) {
 			mu.Lock()
 			defer mu.Unlock()
 			begun++

@@ -301,7 +301,7 @@ func TestOnSession(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			begun, ends := 0, []error{}
-			opts := client.Options{Era: era, OnSession: func(c *mcp.Caller) func(error) {
+			opts := client.Options{Era: era, OnSession: func(_ context.Context, c *mcp.Caller) func(error) {
 				if begun++; c.Version.Modern() != (era == client.Modern) || c.Info.Name == "" {
 					t.Errorf("the session is %+v", c)
 				}
@@ -334,7 +334,7 @@ func TestOnSession(t *testing.T) {
 			if _, err := client.Connect(t.Context(), cuttable, &opts); err == nil || begun != 2 {
 				t.Errorf("a session that was not opened has begun: %v", err)
 			}
-			opts.OnSession = func(*mcp.Caller) func(error) { return nil }
+			opts.OnSession = func(context.Context, *mcp.Caller) func(error) { return nil }
 			cuttable.refuse.Store(false)
 			connect(t, cuttable, opts).Close()
 		})

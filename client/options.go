@@ -83,11 +83,11 @@ type Options struct {
 	// Otherwise a call that continues as a task returns when the task has ended. It applies to version 2026-07-28.
 	NoTasks bool
 
-	// OnSession is called when the session has been opened, with the description of this client in
-	// the protocol version of the connection. The function that it returns, if not nil, is called
+	// OnSession is called when the session has been opened, with the context of [Connect] and the description of
+	// this client in the protocol version of the connection. The function that it returns, if not nil, is called
 	// once when the session has ended: with nil after [Session.Close], and otherwise with the reason.
 	// A renewed connection does not end the session. Neither function may block or use the session.
-	OnSession func(caller *mcp.Caller) (ended func(reason error))
+	OnSession func(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
 
 	// Capabilities replaces the capabilities that the other options provide. It is for sessions that forward
 	// calls of other clients, which have these capabilities and answer the questions. See [Session.Forward].

@@ -69,7 +69,7 @@ func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Sess
 	}
 	s.conn = conn
 	if s.opts.OnSession != nil {
-		s.onEnd = s.opts.OnSession(s.caller())
+		s.onEnd = s.opts.OnSession(ctx, s.caller())
 	}
 	go s.reconnectLoop()
 	return s, nil

@@ -78,7 +78,7 @@ func TestRoundTripBudget(t *testing.T) {
 			if _, err := session.CallTool(t.Context(), "echo", hundredBytes, nil); err != nil {
 				t.Fatal(err)
 			}
-		}, 33.5, 3000)
+		}, 33.5, 3050)
 	})
 }
 

@@ -32,11 +32,11 @@ func (c core) ServeProtocol(ctx context.Context, call *mcp.Call) (mcp.Result, er
 }
 
 // SessionOpened calls Options.OnSession.
-func (c core) SessionOpened(caller *mcp.Caller) (ended func(reason error)) {
+func (c core) SessionOpened(ctx context.Context, caller *mcp.Caller) (ended func(reason error)) {
 	if c.options.OnSession == nil {
 		return nil
 	}
-	return c.options.OnSession(caller)
+	return c.options.OnSession(ctx, caller)
 }
 
 // Failed logs an error and returns the error for the caller, which only has a reference to the log.

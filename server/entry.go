@@ -359,7 +359,7 @@ func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx 
 			if err != nil {
 				return nil, err
 			}
-			r := &Request{call: call, server: s}
+			r := &Request{ctx: ctx, call: call, server: s}
 			result, err = run(ctx, r, in)
 			r.warnUnasked(ctx, err)
 			return result, functionErrorOf(err)
@@ -372,7 +372,7 @@ func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx 
 		if !ok || !arguments.matches(call) {
 			return nil, errArgumentsChanged
 		}
-		r := &Request{call: call, server: s}
+		r := &Request{ctx: ctx, call: call, server: s}
 		result, err = run(ctx, r, arguments.value)
 		r.warnUnasked(ctx, err)
 		return result, functionErrorOf(err)

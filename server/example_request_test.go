@@ -14,25 +14,22 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A function knows its caller and, in each of its runs, what an HTTP middleware has put into the
-// context of the request: here the headers, which contain the id of the session if the version of the
-// protocol has sessions.
+// A function knows its caller, and over HTTP the header of the request and the id of the session, which
+// only earlier versions of the protocol have.
 func ExampleRequest() {
-	type headerKey struct{}
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "order"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 		if _, err := server.Elicit[bool](r, "sure", "Sure?"); err != nil {
 			return "", err
 		}
-		header, _ := ctx.Value(headerKey{}).(http.Header) // nil over stdio
 		return fmt.Sprintf("%s of %s, in a session: %t",
-			r.Caller().Principal, header.Get("X-Tenant"), header.Get("Mcp-Session-Id") != ""), nil
+			r.Caller().Principal, r.Header().Get("X-Tenant"), r.SessionID() != ""), nil
 	})
 	endpoint := streamable.Handler(s, nil)
 	defer endpoint.Close()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := transport.WithPrincipal(r.Context(), "ada") // after checking the credentials
-		endpoint.ServeHTTP(w, r.WithContext(context.WithValue(ctx, headerKey{}, r.Header)))
+		endpoint.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	defer web.Close()
 

@@ -215,7 +215,7 @@ func newCompletion(completion Completion, fn func(ctx context.Context, r *Reques
 			if err != nil {
 				return nil, err
 			}
-			values, err := fn(ctx, &Request{call: call, server: s}, typed, others)
+			values, err := fn(ctx, &Request{ctx: ctx, call: call, server: s}, typed, others)
 			if err != nil {
 				return nil, functionErrorOf(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/textproto"
 	"reflect"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // A Request is the call that a function answers, with the means to reach its caller. It is valid
@@ -21,10 +23,10 @@ import (
 //
 // The principal of an authenticated caller is [Request.Caller].Principal, and [mcp.Call.ID] of
 // [Request.Call] identifies the call in all its runs. Over HTTP, the context of the function has the
-// values of the request's context, in each run: an HTTP middleware can put headers there, and with
-// them the session id, Mcp-Session-Id, of versions that have sessions. Over WebSocket and HTTP+SSE
-// it is the request that has opened the session.
+// values of the request's context, in each run; over WebSocket and HTTP+SSE it is the request that has
+// opened the session.
 type Request struct {
+	ctx    context.Context // of the run
 	call   *mcp.Call
 	server *Server                      // nil if the function belongs to no server
 	opened atomic.Pointer[openQuestion] // the last one in this run
@@ -35,6 +37,14 @@ func (r *Request) Call() *mcp.Call { return r.call }
 
 // Caller describes the caller. It is shared between calls and must not be changed.
 func (r *Request) Caller() *mcp.Caller { return r.call.Caller }
+
+// Header returns the header of the HTTP request that the call came with, or nil; see [transport.Header], which guards and
+// middleware call. It must not be changed.
+func (r *Request) Header() textproto.MIMEHeader { return transport.Header(r.ctx) }
+
+// SessionID returns the id of the session that the call belongs to, or ""; see [transport.SessionID], which guards and
+// middleware call.
+func (r *Request) SessionID() string { return transport.SessionID(r.ctx) }
 
 // Meta returns a member of the request's _meta, or nil. It must not be changed.
 func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta", key) }

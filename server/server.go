@@ -77,11 +77,12 @@ type Options struct {
 	// [mcp.Call.Target] returns the entry that a call is for. If a middleware passes on a call with
 	// another name, the server looks that name up.
 	Middleware []mcp.Middleware
-	// OnSession is called when a client has opened a session, with the description of the client. The
+	// OnSession is called when a client has opened a session, with the description of the client and
+	// the context of its request: see [transport.Header] and [transport.SessionID]. The
 	// function that it returns, if not nil, is called once when the session has ended, with nil.
 	// Version 2026-07-28 has no sessions. With a Store, a session is opened in each replica that gets
 	// its requests. Neither function may block. They are called concurrently.
-	OnSession func(caller *mcp.Caller) (ended func(reason error))
+	OnSession func(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
 	// Guards and CallMiddleware apply to every entry that is registered or mounted. They are
 	// outside the entry's own.
 	Guards         []mcp.Guard

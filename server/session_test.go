@@ -511,7 +511,7 @@ func TestOnSession(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		var begun atomic.Int32
 		ended := make(chan string, 8)
-		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(c *mcp.Caller) func(error) {
+		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(_ context.Context, c *mcp.Caller) func(error) {
 			name := fmt.Sprint(c.Info.Name, " ", begun.Add(1))
 			return func(reason error) { ended <- fmt.Sprint(name, " ", reason) }
 		}})
@@ -539,7 +539,7 @@ func TestOnSession(t *testing.T) {
 func TestOnSessionAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
-		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(*mcp.Caller) func(error) {
+		s := newServer(&server.Options{Logger: discardLogger(), OnSession: func(context.Context, *mcp.Caller) func(error) {
 			name := fmt.Sprint(len(events))
 			events = append(events, "begin "+name)
 			return func(error) { events = append(events, "end "+name) }

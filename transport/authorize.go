@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"net/textproto"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -23,33 +24,62 @@ func Principal(ctx context.Context) string {
 	return name
 }
 
-// WithNetwork returns a context that names the network of a client, for its share of the limits that protect a server from
-// clients that are not authenticated: an IPv4 address such as 192.0.2.7, or the first 64 bits of an IPv6 address such as
-// 2001:db8:1:2::/64, which one client can have as a whole. The endpoints of HTTP call it, with "unknown" for a client without an
-// address, such as over a Unix socket.
-func WithNetwork(ctx context.Context, network string) context.Context {
-	return &networkContext{ctx, network}
+// WithRequest returns a context with what an HTTP request says about a call, for [Network], [Header] and [SessionID]. The
+// endpoints of HTTP call it.
+//
+// network is the network of the client, for its share of the limits that protect a server from clients that are not
+// authenticated: an IPv4 address such as 192.0.2.7, or the first 64 bits of an IPv6 address such as 2001:db8:1:2::/64, which
+// one client can have as a whole, or "unknown" for a client without an address, such as over a Unix socket. header is not copied.
+// sessionID is "" for a request without a session.
+func WithRequest(ctx context.Context, network string, header textproto.MIMEHeader, sessionID string) context.Context {
+	return &requestContext{ctx, network, header, sessionID}
 }
 
-// Network returns the network that [WithNetwork] has put into the context, "" if none.
+// Network returns the network of the client; see [WithRequest]. It returns "" if the context has none.
 func Network(ctx context.Context) string {
-	if network, _ := ctx.Value(networkKey{}).(*string); network != nil {
-		return *network
+	if request := requestOf(ctx); request != nil {
+		return request.network
 	}
 	return ""
 }
 
-type networkKey struct{}
-
-// A networkContext is one allocation less than [context.WithValue], which matters for each request.
-type networkContext struct {
-	context.Context
-	network string
+// Header returns the header of the HTTP request that a call came with, with the credentials in it. It must not be changed;
+// http.Header(h) converts it. Over WebSocket and HTTP+SSE it is the request that has opened the session. It returns nil over
+// other transports, and for a call that runs as a task.
+func Header(ctx context.Context) textproto.MIMEHeader {
+	if request := requestOf(ctx); request != nil {
+		return request.header
+	}
+	return nil
 }
 
-func (c *networkContext) Value(key any) any {
-	if key == (networkKey{}) {
-		return &c.network
+// SessionID returns the id of the session that a call belongs to, over HTTP+SSE and over streamable HTTP with a version that
+// has sessions (until 2025-11-25). Otherwise it returns "". The id is a secret of the client: do not log it.
+func SessionID(ctx context.Context) string {
+	if request := requestOf(ctx); request != nil {
+		return request.sessionID
+	}
+	return ""
+}
+
+func requestOf(ctx context.Context) *requestContext {
+	request, _ := ctx.Value(requestKey{}).(*requestContext)
+	return request
+}
+
+type requestKey struct{}
+
+// A requestContext is one allocation, which matters for each request.
+type requestContext struct {
+	context.Context
+	network   string
+	header    textproto.MIMEHeader
+	sessionID string
+}
+
+func (c *requestContext) Value(key any) any {
+	if key == (requestKey{}) {
+		return c
 	}
 	return c.Context.Value(key)
 }

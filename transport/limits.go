@@ -26,7 +26,7 @@ type Limits struct {
 	// versions until 2025-11-25, do not count. Default: 1,024.
 	Calls int
 	// CallsPerPrincipal is the maximum number of running calls, and of open subscriptions, of one
-	// authenticated client. A client that is not authenticated, see [WithNetwork], has this limit while
+	// authenticated client. A client that is not authenticated, see [WithRequest], has this limit while
 	// half of Calls, or of Subscriptions, are used. Default: 256.
 	CallsPerPrincipal int
 	// Sessions is the maximum number of sessions: of clients of versions until 2025-11-25 over

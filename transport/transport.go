@@ -32,7 +32,7 @@ type Link struct {
 	Go func(func(ctx context.Context))
 	// Principal names the authenticated client, "" if the transport does not authenticate.
 	Principal string
-	// Network is the network of the client, see [WithNetwork]. It is "" if the client has none.
+	// Network is the network of the client, see [WithRequest]. It is "" if the client has none.
 	Network string
 	// Shared means that the link carries requests of several clients. The principal and the network of each
 	// request are the [Principal] and the [Network] of its context.

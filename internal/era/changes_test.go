@@ -355,7 +355,7 @@ func (*watchedCore) ServeProtocol(context.Context, *mcp.Call) (mcp.Result, error
 }
 func (*watchedCore) Failed(_ string, err error) error                             { return err }
 func (*watchedCore) Stopping() <-chan struct{}                                    { return nil }
-func (*watchedCore) SessionOpened(*mcp.Caller) func(error)                        { return nil }
+func (*watchedCore) SessionOpened(context.Context, *mcp.Caller) func(error)       { return nil }
 func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)                    {}
 func (*watchedCore) RefusesVisibleTask(context.Context, *mcp.Caller, string) bool { return true }
 func (*watchedCore) Task(context.Context, *mcp.Caller, string) (*mcp.Task, error) {

@@ -141,7 +141,7 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if err != nil {
 		return err
 	}
-	if err := b.open(req, caller, &description.Capabilities); err != nil {
+	if err := b.open(ctx, req, caller, &description.Capabilities); err != nil {
 		return ErrorFor(version, err)
 	}
 	return b.server.writeLegacy(mcp.MethodInitialize, version, &mcp.InitializeResult{
@@ -154,7 +154,7 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 
 // open begins a session: it reports changes of lists, and notifies the core. It starts before the handshake is answered, so
 // that the client misses no change.
-func (b *binding) open(req *jsonrpc.Request, caller *mcp.Caller, declared *mcp.ServerCapabilities) error {
+func (b *binding) open(ctx context.Context, req *jsonrpc.Request, caller *mcp.Caller, declared *mcp.ServerCapabilities) error {
 	call := mcp.NewCall(req, caller, nil)
 	_, stop, err := b.server.core.Watch(b.link.Input, &call, accepted(allLists, declared), b.changed)
 	if err != nil {
@@ -166,13 +166,13 @@ func (b *binding) open(req *jsonrpc.Request, caller *mcp.Caller, declared *mcp.S
 	if b.link.Input.Err() != nil { // the link may have ended before stopLists was set
 		b.unwatchAll()
 	}
-	b.begin(caller)
+	b.begin(ctx, caller)
 	return nil
 }
 
 // begin notifies the core of a session.
-func (b *binding) begin(caller *mcp.Caller) {
-	ended := b.server.core.SessionOpened(caller)
+func (b *binding) begin(ctx context.Context, caller *mcp.Caller) {
+	ended := b.server.core.SessionOpened(ctx, caller)
 	if ended == nil {
 		return
 	}

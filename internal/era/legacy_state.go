@@ -164,7 +164,7 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 		return err
 	}
 	if b.legacy.caller.Load() == nil {
-		if err := b.restore(st); err != nil {
+		if err := b.restore(ctx, st); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func (b *binding) SetState(ctx context.Context, raw json.RawMessage, listening b
 }
 
 // restore opens the session of a handshake that another process has answered.
-func (b *binding) restore(st *sessionState) error {
+func (b *binding) restore(ctx context.Context, st *sessionState) error {
 	if _, err := b.server.core.Describe(); err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (b *binding) restore(st *sessionState) error {
 		return err
 	}
 	b.legacy.caller.Store(caller)
-	return b.open(&jsonrpc.Request{Method: mcp.MethodInitialize}, caller, st.Declared)
+	return b.open(ctx, &jsonrpc.Request{Method: mcp.MethodInitialize}, caller, st.Declared)
 }
 
 // adopt starts a watch that the client has begun at another process. It ignores an error: the resource may have

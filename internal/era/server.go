@@ -45,9 +45,9 @@ type Core interface {
 	// RootsChanged is called when a legacy client has changed its roots. A modern server asks for
 	// them in each call.
 	RootsChanged(ctx context.Context, caller *mcp.Caller)
-	// SessionOpened is called when a legacy client has opened a session. ended, if not nil, is
-	// called once, when the session has ended. Neither function blocks.
-	SessionOpened(caller *mcp.Caller) (ended func(reason error))
+	// SessionOpened is called when a legacy client has opened a session, with the context of the request. ended, if
+	// not nil, is called once, when the session has ended. Neither function blocks.
+	SessionOpened(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
 	// Stopping returns a channel that is closed when the server shuts down.
 	Stopping() <-chan struct{}
 }

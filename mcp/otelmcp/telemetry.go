@@ -119,7 +119,7 @@ func (t *Telemetry) Middleware(next mcp.Handler) mcp.Handler {
 
 // OnSession reports a session when it ends. It is for the option OnSession of servers, clients and
 // bridges.
-func (t *Telemetry) OnSession(caller *mcp.Caller) (ended func(reason error)) {
+func (t *Telemetry) OnSession(_ context.Context, caller *mcp.Caller) (ended func(reason error)) {
 	begun, version := time.Now(), caller.Version
 	return func(reason error) {
 		ctx := context.Background()

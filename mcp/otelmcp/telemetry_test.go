@@ -340,7 +340,7 @@ func TestLostSession(t *testing.T) {
 	c := newCollector()
 	telemetry := otelmcp.NewClient(&c.options)
 	for _, reason := range []error{nil, fmt.Errorf("lost: %w", jsonrpc.ErrClosed), errors.New("unknown"), context.DeadlineExceeded, transport.ErrNotReached} {
-		telemetry.OnSession(&mcp.Caller{Version: mcp.Version20251125})(reason)
+		telemetry.OnSession(t.Context(), &mcp.Caller{Version: mcp.Version20251125})(reason)
 	}
 	want := []string{
 		"error.type=_OTHER mcp.protocol.version=2025-11-25: 1", "error.type=closed mcp.protocol.version=2025-11-25: 1",

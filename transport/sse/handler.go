@@ -3,6 +3,7 @@ package sse
 import (
 	"context"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"strings"
 
@@ -91,7 +92,7 @@ func (e *handler) open(w http.ResponseWriter, r *http.Request) {
 	session.stream = sse.Start(w, e.opts.Limits.WriteTimeout)
 	defer session.stream.Close()
 	session.conn = duplex.Serve(session, e.server, session.principal, session.network, &e.opts.Conn, e.quota)
-	values := context.WithoutCancel(r.Context())
+	values := transport.WithRequest(context.WithoutCancel(r.Context()), session.network, textproto.MIMEHeader(r.Header), session.id)
 	go func() { _ = session.conn.Run(values) }() // it ends with the stream
 	defer func() {
 		session.conn.Close()

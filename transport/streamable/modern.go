@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/textproto"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -57,7 +58,7 @@ func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Ac
 
 // callContext compares the headers of a call with its body, and returns the context of the call.
 func (e *handler) callContext(r *http.Request, network string, req *jsonrpc.Request, declared []byte) (context.Context, error) {
-	ctx := transport.WithNetwork(r.Context(), network)
+	ctx := transport.WithRequest(r.Context(), network, textproto.MIMEHeader(r.Header), "")
 	if !hasRequestMeta(req, declared) {
 		return ctx, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"sync"
 
@@ -90,7 +91,7 @@ func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (e *handler) serve(r *http.Request, socket *socket, principal, network string) {
 	conn := duplex.Serve(socket, e.server, principal, network, &e.opts.Conn, e.quota)
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(transport.WithRequest(r.Context(), network, textproto.MIMEHeader(r.Header), ""))
 	defer cancel(nil)
 	stop := context.AfterFunc(e.sessions.ctx, func() { cancel(jsonrpc.ErrClosed) })
 	defer stop()

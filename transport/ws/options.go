@@ -36,7 +36,7 @@ type Options struct {
 	// loopback address. Default: no other pages.
 	Origins []string
 	// TrustedProxies are the addresses of proxies whose header X-Forwarded-For is trusted. A client that is not
-	// authenticated has a share of each limit by its address, see [transport.WithNetwork]; behind a proxy that is not
+	// authenticated has a share of each limit by its address, see [transport.WithRequest]; behind a proxy that is not
 	// listed here, all clients have the address of the proxy. Default: none.
 	TrustedProxies []netip.Prefix
 	// Limits bounds what all clients of the endpoint can use. A message may take 10 seconds, and

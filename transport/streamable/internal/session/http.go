@@ -43,7 +43,7 @@ func (t *Sessions) Receive(w http.ResponseWriter, r *http.Request, accepts wire.
 		return
 	}
 	st := &stream{session: s, charge: charge, call: req.ID}
-	s.serve(w, r, accepts, st, func() { s.conn.ReceiveMessage(r.Context(), st, st, msg) })
+	s.serve(w, r, accepts, st, func() { s.conn.ReceiveMessage(s.contextOf(r), st, st, msg) })
 }
 
 // ReceiveBatch accepts an array of messages, which only sessions of 2025-03-26 may send. calls says whether any of them, or a
@@ -73,7 +73,7 @@ func (t *Sessions) ReceiveBatch(w http.ResponseWriter, r *http.Request, accepts 
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.serve(w, r, accepts, st, func() { s.conn.Receive(r.Context(), st, st, body) })
+	s.serve(w, r, accepts, st, func() { s.conn.Receive(s.contextOf(r), st, st, body) })
 }
 
 // refuse answers a request that has failed.
@@ -104,7 +104,7 @@ func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wi
 	var reply jsonrpc.Reply
 	var refused error
 	s, err := t.begin(rand.Text(), transport.Principal(r.Context()), t.network(r), min(openingTTL, t.config.Limits.SessionTTL), func(s *session) error {
-		if refused = jsonrpc.Answer(r.Context(), s.handler, s.unsolicited, req, &reply); refused == nil {
+		if refused = jsonrpc.Answer(s.contextOf(r), s.handler, s.unsolicited, req, &reply); refused == nil {
 			s.version, refused = negotiated(reply.Buf)
 		}
 		if refused != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/textproto"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/state"
@@ -99,9 +100,11 @@ func (t *Sessions) session(r *http.Request, id string) (*session, error) {
 		return s, nil
 	}
 	_, err, _ := t.restoring.Do(id+"\x00"+principal, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), storeTimeout) // other requests wait for it
+		network := t.network(r)
+		ctx := transport.WithRequest(context.WithoutCancel(r.Context()), network, textproto.MIMEHeader(r.Header), id)
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout) // other requests wait for it
 		defer cancel()
-		return nil, t.restore(ctx, id, principal, t.network(r))
+		return nil, t.restore(ctx, id, principal, network)
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,11 @@ func newSession(t *Sessions, id, principal, network string) *session {
 		return s.handler
 	}, &conn)
 	return s
+}
+
+// contextOf returns the context of the calls in a request.
+func (s *session) contextOf(r *http.Request) context.Context {
+	return transport.WithRequest(r.Context(), s.network, textproto.MIMEHeader(r.Header), s.id)
 }
 
 // checkBatch returns an error if the handler refuses a batch.
