@@ -67,7 +67,7 @@ func (c core) Describe() (*era.Description, error) {
 	}
 	catalog.described[state].CompareAndSwap(nil, &era.Description{
 		Info: c.info, Capabilities: c.capabilities(catalog, !started || catalog.partial),
-		Instructions: c.options.Instructions, CacheHint: hint,
+		Instructions: c.options.Instructions, CacheHint: hint, LogLevel: c.options.LogLevel,
 	})
 	return catalog.described[state].Load(), nil
 }

@@ -170,6 +170,41 @@ func (m manyLog) LogValue() slog.Value {
 }
 
 // TestLogAnyValue checks that a record is sent whatever its attributes are.
+// TestLogLevelOfServer checks which messages a client gets before and after it sets a level.
+func TestLogLevelOfServer(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		for _, test := range []struct {
+			server, client mcp.LoggingLevel
+			legacy, modern mcp.LoggingLevel // the least severe level that is sent; "" for none
+		}{
+			{"", "", mcp.LevelInfo, ""},
+			{mcp.LevelWarning, "", mcp.LevelWarning, ""},
+			{mcp.LevelDebug, "", mcp.LevelDebug, ""},
+			{mcp.LevelWarning, mcp.LevelDebug, mcp.LevelDebug, mcp.LevelDebug},
+			{mcp.LevelDebug, mcp.LevelError, mcp.LevelError, mcp.LevelError},
+		} {
+			s := newServer(&server.Options{LogLevel: test.server})
+			server.AddTool(s, server.Tool{Name: "level"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+				return string(r.Caller().LogLevel), nil
+			})
+			session := connectWith(t, s, &client.Options{Era: era, LogLevel: test.client})
+			want := test.legacy
+			if era == client.Modern {
+				want = test.modern
+			}
+			if got := textOf(call(t, session, "level", `{}`)); got != string(want) {
+				t.Errorf("server %q, client %q: messages are sent from level %q on, want %q", test.server, test.client, got, want)
+			}
+		}
+	})
+	defer func() {
+		if recover() == nil {
+			t.Error("an unknown level is accepted")
+		}
+	}()
+	newServer(&server.Options{LogLevel: "loud"})
+}
+
 func TestLogAnyValue(t *testing.T) {
 	self := map[string]any{"c": make(chan int)}
 	self["self"] = self

@@ -40,6 +40,10 @@ type Options struct {
 	// CacheHint says how long, and for whom, clients may cache lists and the server's description
 	// (2026-07-28). By default they may not. Lists that differ between callers are always private.
 	CacheHint mcp.CacheHint
+	// LogLevel is the least severe level of the log messages that a client gets before it sets a level itself, with
+	// logging/setLevel (until 2025-11-25). Default: info. Since 2026-07-28 each request names its level, and a client
+	// gets no messages for a request that names none.
+	LogLevel mcp.LoggingLevel
 	// Capabilities replaces the declared capabilities. By default the server declares logging and
 	// what is registered or mounted. A server that is still starting declares all kinds of entries.
 	Capabilities *mcp.ServerCapabilities
@@ -167,7 +171,7 @@ type Server struct {
 var _ transport.Binder = (*Server)(nil)
 
 // New returns a server without entries. opts may be nil. New panics if the options are invalid: a
-// key in StateKeys that is too short, a guard without functions, or two dependencies of one type.
+// key in StateKeys that is too short, an unknown LogLevel, a guard without functions, or two dependencies of one type.
 func New(info mcp.Implementation, opts *Options) *Server {
 	s := &Server{info: info, stopping: make(chan struct{})}
 	if opts != nil {
@@ -180,6 +184,9 @@ func New(info mcp.Implementation, opts *Options) *Server {
 	own, err := token.NewRing(s.options.StateKeys...)
 	if err != nil {
 		err = fmt.Errorf("StateKeys: %w", err)
+	}
+	if level := s.options.LogLevel; level != "" && !level.Valid() {
+		err = errors.Join(err, fmt.Errorf("LogLevel: there is no level %q", level))
 	}
 	if err := errors.Join(err, checkGuards(s.options.Guards), checkDependencies(s.options.Dependencies)); err != nil {
 		panic(fmt.Sprintf("server.New: %v", err))

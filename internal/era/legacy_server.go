@@ -1,6 +1,7 @@
 package era
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -127,19 +128,19 @@ func (b *binding) initialize(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	}
 	params.Capabilities = capabilitiesAs(version, params.Capabilities) // without capabilities that the version does not have
 	info := params.ClientInfo                                          // the session must not retain all of params
+	description, err := b.server.core.Describe()
+	if err != nil {
+		return err
+	}
 	caller := &mcp.Caller{
 		Version: version, Info: &info, Capabilities: params.Capabilities,
-		LogLevel: mcp.LevelInfo, Principal: b.link.Principal, Network: b.link.Network,
+		LogLevel: cmp.Or(description.LogLevel, mcp.LevelInfo), Principal: b.link.Principal, Network: b.link.Network,
 	}
 	if err := b.takeHandshake(req.Params); err != nil {
 		return err
 	}
 	if b.legacy.caller.Swap(caller) != nil {
 		b.endSession(ctx, from)
-	}
-	description, err := b.server.core.Describe()
-	if err != nil {
-		return err
 	}
 	if err := b.open(ctx, req, caller, &description.Capabilities); err != nil {
 		return ErrorFor(version, err)

@@ -59,6 +59,8 @@ type Description struct {
 	Instructions string
 	// CacheHint is sent with the description and the lists, in 2026-07-28 only.
 	CacheHint mcp.CacheHint
+	// LogLevel is the level of a legacy session whose client has set none; "" means info. It is not sent.
+	LogLevel mcp.LoggingLevel
 }
 
 // Limits of both ends.
