@@ -28,7 +28,7 @@ const (
 type ServeOptions struct {
 	// Options configures the endpoint; see [Handler].
 	Options
-	// Path is the path of the endpoint, also with a slash at its end. Default "/mcp".
+	// Path is the path of the endpoint, with and without a slash at its end. Default "/mcp".
 	Path string
 	// Wrap returns the handler to serve instead of the endpoint, for example one that
 	// authenticates callers first. Default: the endpoint itself.
@@ -201,10 +201,11 @@ func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
 		endpoint = o.Wrap(endpoint)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(o.path(), endpoint)
-	if !strings.HasSuffix(o.path(), "/") { // many clients are configured with a slash
-		mux.Handle(o.path()+"/{$}", endpoint)
+	path := strings.TrimSuffix(o.path(), "/")
+	if path != "" {
+		mux.Handle(path, endpoint)
 	}
+	mux.Handle(path+"/{$}", endpoint) // many clients are configured with a slash
 	mux.Handle("GET "+cmp.Or(o.ReadyPath, "/readyz"), ready)
 	if o.Other != nil {
 		mux.Handle("/", o.Other)

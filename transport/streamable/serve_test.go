@@ -180,7 +180,6 @@ func TestServeSendsLastResults(t *testing.T) {
 	}
 }
 
-// The endpoint is at Path behind Wrap. Other handles all other paths.
 // Serve returns when something else shuts the server down. A call in progress is answered.
 func TestServeEndsWithShutdown(t *testing.T) {
 	entered, finish := make(chan struct{}), make(chan struct{})
@@ -349,6 +348,8 @@ func TestServeDrainEnds(t *testing.T) {
 	}
 }
 
+// The endpoint is at Path behind Wrap, with and without a slash at its end. Other handles all other paths, or they have
+// status 404.
 func TestServePaths(t *testing.T) {
 	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "other "+r.URL.Path) })
 	refuse := func(http.Handler) http.Handler {
@@ -367,12 +368,26 @@ func TestServePaths(t *testing.T) {
 	if err := stop(); !errors.Is(err, closed) {
 		t.Errorf("Serve returns %v", err)
 	}
-	address, stop = startServe(t, greeter(), streamable.ServeOptions{})
-	if status, _ := getText(t, "http://"+address+"/health"); status != http.StatusNotFound {
-		t.Errorf("without Other another path answers %d", status)
-	}
-	if err := stop(); err != nil {
-		t.Error(err)
+	for path, requested := range map[string]map[string]int{
+		"":       {"/mcp": http.StatusUnauthorized, "/mcp/": http.StatusUnauthorized, "/mcp/x": http.StatusNotFound, "/": http.StatusNotFound},
+		"/":      {"/": http.StatusUnauthorized, "/x": http.StatusNotFound, "/readyz": http.StatusOK},
+		"/a/b/":  {"/a/b": http.StatusUnauthorized, "/a/b/": http.StatusUnauthorized, "/a/b/x": http.StatusNotFound, "/a": http.StatusNotFound},
+		"/tools": {"/tools": http.StatusUnauthorized, "/tools/": http.StatusUnauthorized, "/x": http.StatusNotFound},
+	} {
+		for _, others := range []http.Handler{nil, other} {
+			address, stop := startServe(t, greeter(), streamable.ServeOptions{Options: streamable.Options{Logger: quiet}, Path: path, Wrap: refuse, Other: others})
+			for url, want := range requested {
+				if want == http.StatusNotFound && others != nil {
+					want = http.StatusOK
+				}
+				if status, body := getText(t, "http://"+address+url); status != want {
+					t.Errorf("Path %q, Other %t: %s answers %d %q, want %d", path, others != nil, url, status, body, want)
+				}
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
