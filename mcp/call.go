@@ -42,6 +42,40 @@ type ToolRefusal interface {
 	ToolResult() *CallToolResult
 }
 
+// A Refusal is the error of a [Guard] that callers may read, with what is missing, such as a scope. The caller of a tool
+// gets it as a result, for the model; other callers get a *[jsonrpc.Error] with [jsonrpc.InternalError]. Its data, and the
+// key [MetaRefusal] of the result, say that the call was refused: client.IsForbidden recognizes both. The texts of other
+// errors of guards are not sent to callers.
+type Refusal struct {
+	// Reason says why the call was refused, and what the caller can do.
+	Reason string
+	// Guard is the name of the guard. A server sets it in the errors of Check.
+	Guard string
+}
+
+var _ ToolRefusal = (*Refusal)(nil)
+
+// Error returns the reason.
+func (r *Refusal) Error() string { return r.Reason }
+
+// Unwrap returns the *[jsonrpc.Error] for callers.
+func (r *Refusal) Unwrap() error {
+	return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: r.Reason, Data: r.data()}
+}
+
+// ToolResult returns the result for the caller of a tool.
+func (r *Refusal) ToolResult() *CallToolResult {
+	return &CallToolResult{
+		IsError: true,
+		Content: ContentList{Text(r.Reason + "\nThe tool was not called.")},
+		Meta:    Meta(`{"` + MetaRefusal + `":` + string(r.data()) + `}`),
+	}
+}
+
+func (r *Refusal) data() json.RawMessage {
+	return append(jsonscan.AppendString([]byte(`{"type":"FORBIDDEN","guard":`), r.Guard), '}')
+}
+
 // A Guard decides about entries: whether a caller sees them, whether a call may be made, and how.
 // Each of its functions may be nil, and is called concurrently.
 //
@@ -55,9 +89,9 @@ type Guard struct {
 	// the server's lists are private (cacheScope).
 	Visible func(ctx context.Context, caller *Caller, target *Target) bool
 	// Check returns nil if the call may be made. It runs before the arguments are validated. Its
-	// error is logged, and callers get the name of the guard. A *[jsonrpc.Error] or
-	// *[InputRequired] is sent to the caller unchanged. A [ToolRefusal] is sent to the caller of a tool as
-	// a result. The same holds for an error of Run that contains a *[jsonrpc.Error].
+	// error is logged, and callers get the name of the guard; with a *[Refusal] they get the reason too.
+	// A *[jsonrpc.Error] or *[InputRequired] is sent to the caller unchanged. A [ToolRefusal] is sent to the
+	// caller of a tool as a result. The same holds for an error of Run that contains a *[jsonrpc.Error].
 	Check func(ctx context.Context, call *Call) error
 	// Run wraps the function of the entry. It runs after the arguments are validated, and may ask,
 	// wait and record. A mounted entry validates its arguments itself: Run of the server or mount

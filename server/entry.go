@@ -299,6 +299,9 @@ func checkGuard(ctx context.Context, g *mcp.Guard, t *mcp.Target, call *mcp.Call
 	if _, asks := mcp.AsInputRequired(err); err == nil || asks {
 		return err
 	}
+	if stated, ok := err.(*mcp.Refusal); ok && stated.Guard == "" {
+		err = &mcp.Refusal{Reason: stated.Reason, Guard: g.Name}
+	}
 	return &RefusedError{Guard: g.Name, Err: err}
 }
 

@@ -49,6 +49,24 @@ func ExampleOptions_guards() {
 	// baking
 }
 
+// A guard says what is missing, to the model too.
+func ExampleOptions_guards_reason() {
+	bakersOnly := mcp.Guard{Name: "bakers", Check: func(ctx context.Context, call *mcp.Call) error {
+		if call.Caller.Info.Name == "baker" {
+			return nil
+		}
+		return &mcp.Refusal{Reason: "Only bakers may do this: ask one."}
+	}}
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	server.AddTool(s, server.Tool{Name: "bake", Guards: []mcp.Guard{bakersOnly}}, func(context.Context, *server.Request, struct{}) (string, error) { return "baking", nil })
+	guest := dial(s, nil)
+	defer guest.Close()
+	say(guest, "bake", nil)
+	// Output:
+	// Only bakers may do this: ask one.
+	// The tool was not called.
+}
+
 // An entry that a guard hides is not listed, and a call gets the error for an unknown name.
 func ExampleOptions_guards_visible() {
 	bakersOnly := mcp.Guard{Name: "bakers", Visible: func(ctx context.Context, caller *mcp.Caller, target *mcp.Target) bool {

@@ -263,6 +263,57 @@ func TestGuardRefusesWithResult(t *testing.T) {
 
 // TestGuardRefusesBeforeValidation checks that a refused caller learns nothing about valid
 // arguments.
+// TestGuardStatesTheReason checks that callers of each kind of entry get the reason of a refusal that they may read.
+func TestGuardStatesTheReason(t *testing.T) {
+	refusal := &mcp.Refusal{Reason: "the token lacks the scope files:write"}
+	for position, guard := range map[string]mcp.Guard{
+		"Check": {Name: "scopes", Check: func(context.Context, *mcp.Call) error { return refusal }},
+		"Run": {Name: "scopes", Run: func(mcp.Handler) mcp.Handler {
+			return func(context.Context, *mcp.Call) (mcp.Result, error) {
+				return nil, &mcp.Refusal{Reason: refusal.Reason, Guard: "scopes"}
+			}
+		}},
+	} {
+		s := newServer(&server.Options{Logger: discardLogger()})
+		addEveryKind(s, withGuard(guard), func(*server.Request) error {
+			t.Errorf("%s: the function runs", position)
+			return nil
+		})
+		eachEra(t, func(t *testing.T, era client.Era) {
+			session := connect(t, s, era)
+			for _, entry := range everyKind {
+				got, err := raw(t, session, entry.method, entry.params)
+				if entry.kind == "tool" {
+					var result mcp.CallToolResult
+					if err != nil || result.UnmarshalJSON([]byte(got)) != nil {
+						t.Errorf("%s %s %s: got %s, %v", position, entry.kind, entry.name, got, err)
+						continue
+					}
+					err = &client.ToolError{Result: &result}
+					if text := result.Text(); text != "the token lacks the scope files:write\nThe tool was not called." || !result.IsError {
+						t.Errorf("%s %s %s: the model reads %q", position, entry.kind, entry.name, text)
+					}
+					got = string(result.Meta.Get(mcp.MetaRefusal))
+				} else {
+					wantCode(t, err, jsonrpc.InternalError)
+					if message(err) != refusal.Reason {
+						t.Errorf("%s %s %s: the error is %v", position, entry.kind, entry.name, err)
+					}
+					if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+						got = string(e.Data)
+					}
+				}
+				if got != `{"type":"FORBIDDEN","guard":"scopes"}` || !client.IsForbidden(err) {
+					t.Errorf("%s %s %s: the data is %s", position, entry.kind, entry.name, got)
+				}
+			}
+		})
+	}
+	if refusal.Guard != "" {
+		t.Error("the error of the guard was changed")
+	}
+}
+
 func TestGuardRefusesBeforeValidation(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: discardLogger()})
