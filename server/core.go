@@ -2,10 +2,16 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/quota"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -21,6 +27,12 @@ type core struct{ *Server }
 // results where the guard wants that.
 func (c core) ServeProtocol(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	result, err := c.Server.Serve(ctx, call)
+	if question, asks := mcp.AsInputRequired(err); asks && len(c.options.Outgoing) > 0 {
+		if question, err = c.outgoingQuestion(ctx, call, question); err != nil {
+			return c.convertError(ctx, call, err)
+		}
+		return nil, question
+	}
 	if err != nil && call.Method() == mcp.MethodToolsCall {
 		if refusal, ok := errors.AsType[mcp.ToolRefusal](err); ok {
 			if said := refusal.ToolResult(); said != nil {
@@ -29,6 +41,59 @@ func (c core) ServeProtocol(ctx context.Context, call *mcp.Call) (mcp.Result, er
 		}
 	}
 	return result, err
+}
+
+// Outgoing applies Options.Outgoing to a notification. It returns false if the notification is left out.
+func (c core) Outgoing(ctx context.Context, to *mcp.Caller, method string, params jsonrpc.Appender) (jsonrpc.Appender, bool) {
+	if len(c.options.Outgoing) == 0 {
+		return params, true
+	}
+	encoded := []byte("{}")
+	var err error
+	if params != nil {
+		encoded, err = params.AppendJSON(nil)
+	}
+	if err == nil {
+		encoded, err = c.outgoing(ctx, to, method, encoded)
+	}
+	if err != nil {
+		c.options.Logger.Debug("a notification was not sent", append(errorAttrs(err), "method", method)...)
+		return nil, false
+	}
+	return mcp.Raw(encoded), true
+}
+
+// outgoingQuestion applies Options.Outgoing to the questions of a call. The error says why they are not asked.
+func (c core) outgoingQuestion(ctx context.Context, call *mcp.Call, question *mcp.InputRequired) (*mcp.InputRequired, error) {
+	asked := &mcp.InputRequired{Requests: maps.Clone(question.Requests), Task: question.Task}
+	for _, key := range slices.Sorted(maps.Keys(asked.Requests)) {
+		request := asked.Requests[key]
+		params := request.Params
+		if params == nil {
+			params = json.RawMessage("{}")
+		}
+		var err error
+		if request.Params, err = c.outgoing(ctx, call.Caller, request.Method, params); err != nil {
+			return nil, err
+		}
+		asked.Requests[key] = request
+	}
+	return asked, nil
+}
+
+func (c core) outgoing(ctx context.Context, to *mcp.Caller, method string, params json.RawMessage) (json.RawMessage, error) {
+	err := callRecovered(func() (err error) {
+		for _, apply := range c.options.Outgoing {
+			if params, err = apply(ctx, to, method, params); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && (jsonscan.KindOf(params) != jsonscan.Object || jsonscan.Valid(params) != nil) {
+		err = fmt.Errorf("Options.Outgoing returned no JSON object for %s", method)
+	}
+	return params, err
 }
 
 // SessionOpened calls Options.OnSession.

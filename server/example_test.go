@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -162,4 +164,21 @@ func ExampleServer_Shutdown() {
 	// Output:
 	// <nil>
 	// protocol error: tools/call: jsonrpc: 429 "the server is shutting down" (rejected before execution)
+}
+
+// A function changes what the server sends of its own accord.
+func ExampleOutgoing() {
+	redact := func(_ context.Context, to *mcp.Caller, method string, params json.RawMessage) (json.RawMessage, error) {
+		return bytes.ReplaceAll(params, []byte("4711"), []byte("****")), nil
+	}
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, &server.Options{Outgoing: []server.Outgoing{redact}})
+	server.AddTool(s, server.Tool{Name: "open"}, func(_ context.Context, r *server.Request, _ struct{}) (bool, error) {
+		return server.Elicit[bool](r, "sure", "Open the door with 4711?")
+	})
+	session := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{"value":true}`)})
+	defer session.Close()
+	say(session, "open", nil)
+	// Output:
+	// asked: Open the door with ****?
+	// true
 }

@@ -81,6 +81,8 @@ type Options struct {
 	// [mcp.Call.Target] returns the entry that a call is for. If a middleware passes on a call with
 	// another name, the server looks that name up.
 	Middleware []mcp.Middleware
+	// Outgoing is called, in order, for each message that the server sends of its own accord.
+	Outgoing []Outgoing
 	// OnSession is called when a client has opened a session, with the description of the client and
 	// the context of its request: see [transport.Header] and [transport.SessionID]. The
 	// function that it returns, if not nil, is called once when the session has ended, with nil.
@@ -123,6 +125,17 @@ type Options struct {
 	// return their errors; see [Elicit]. Default: slog.Default().
 	Logger *slog.Logger
 }
+
+// An Outgoing is called before a server sends a message of its own to a client: a notification (of progress, log
+// messages, changes, events and the states of tasks), or a question (elicitation/create, sampling/createMessage,
+// roots/list), also in version 2026-07-28, in which questions are part of a result. Messages of mounted servers and
+// bridges are among them; acknowledgements and cancellations are not.
+//
+// params is a JSON object, which must not be changed. An Outgoing returns the params to send. If it returns an error,
+// the message is not sent: a notification is left out, and logged for the operator at the level debug; a call that asks
+// fails. It is called concurrently. While it runs, the other messages of the call wait, so it must not send anything for
+// the call.
+type Outgoing func(ctx context.Context, to *mcp.Caller, method string, params json.RawMessage) (json.RawMessage, error)
 
 // A retainer is an [Options].Webhooks whose subscriptions count toward [Options].RetainedBytes. Those of others are limited by
 // their own options only.

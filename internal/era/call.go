@@ -18,8 +18,9 @@ import (
 // A call is one call and its [mcp.Responder].
 type call struct {
 	mcp.Call
-	ctx  context.Context // ends when the caller no longer waits for the result
-	from jsonrpc.Peer    // a *background if the call runs as a task
+	server *Server         // nil if the call runs as a task
+	ctx    context.Context // ends when the caller no longer waits for the result
+	from   jsonrpc.Peer    // a *background if the call runs as a task
 
 	mu          sync.Mutex
 	state       callState
@@ -49,8 +50,8 @@ type callState struct {
 	failed map[string]error // questions that the caller did not answer
 }
 
-func newCall(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) *call {
-	c := &call{ctx: ctx, from: from}
+func (s *Server) newCall(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller) *call {
+	c := &call{server: s, ctx: ctx, from: from}
 	c.Call = mcp.NewCall(req, caller, c)
 	return c
 }
@@ -95,7 +96,10 @@ func (c *call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 	if err != nil {
 		return err
 	}
-	return c.from.Notify(ctx, method, params)
+	if c.server == nil {
+		return c.from.Notify(ctx, method, params)
+	}
+	return c.server.notify(ctx, c.from, c.Caller, method, params)
 }
 
 func (c *call) isNew(method string, params jsonrpc.Appender) bool {

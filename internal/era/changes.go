@@ -83,17 +83,17 @@ func (q *changeQueue) sendPending(send func(mcp.Change) error) error {
 	return nil
 }
 
-// notifyChange notifies a peer of a change. tag is the _meta of the subscription, nil for
+// notifyChange notifies a client of a change. tag is the _meta of the subscription, nil for
 // notifications without one.
-func notifyChange(ctx context.Context, peer jsonrpc.Peer, change mcp.Change, tag mcp.Meta) error {
+func (s *Server) notifyChange(ctx context.Context, peer jsonrpc.Peer, to *mcp.Caller, change mcp.Change, tag mcp.Meta) error {
 	var params jsonrpc.Appender
 	if tag != nil {
 		params = mcp.Raw(`{"_meta":` + string(tag) + `}`)
 	}
 	if change.URI != "" {
-		return peer.Notify(ctx, mcp.NotificationResourceUpdated, &mcp.ResourceParams{URI: change.URI, Meta: tag})
+		return s.notify(ctx, peer, to, mcp.NotificationResourceUpdated, &mcp.ResourceParams{URI: change.URI, Meta: tag})
 	}
-	return peer.Notify(ctx, listNotifications[notified(change.Kind)], params)
+	return s.notify(ctx, peer, to, listNotifications[notified(change.Kind)], params)
 }
 
 // accepted returns the part of a filter that a server with these capabilities supports.

@@ -358,6 +358,9 @@ func (*watchedCore) Stopping() <-chan struct{}                                  
 func (*watchedCore) SessionOpened(context.Context, *mcp.Caller) func(error)       { return nil }
 func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)                    {}
 func (*watchedCore) RefusesVisibleTask(context.Context, *mcp.Caller, string) bool { return true }
+func (*watchedCore) Outgoing(_ context.Context, _ *mcp.Caller, _ string, params jsonrpc.Appender) (jsonrpc.Appender, bool) {
+	return params, true
+}
 func (*watchedCore) Task(context.Context, *mcp.Caller, string) (*mcp.Task, error) {
 	return nil, errors.New("no tasks")
 }

@@ -44,7 +44,7 @@ func (b *binding) stream(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Re
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.link.Input, func() { cancel(errInputEnded) })()
-	c := &call{ctx: ctx, from: from}
+	c := &call{server: b.server, ctx: ctx, from: from}
 	c.Call = mcp.NewCall(req, caller, eventResponder{c, json.RawMessage(req.ID.String())})
 	defer c.close()
 	_, err = b.server.core.ServeProtocol(ctx, &c.Call)

@@ -221,7 +221,7 @@ func (b *binding) sendChanges(ctx context.Context) {
 			return
 		}
 		for _, change := range changes {
-			if err := notifyChange(ctx, b.link.Peer, change, nil); err != nil {
+			if err := b.server.notifyChange(ctx, b.link.Peer, b.legacy.caller.Load(), change, nil); err != nil {
 				return
 			}
 		}
@@ -451,7 +451,7 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 	if wantsTask {
 		caller = withTasks(caller)
 	}
-	c := newCall(ctx, from, req, caller)
+	c := b.server.newCall(ctx, from, req, caller)
 	defer c.close()
 	for run := &c.Call; ; run = new(mcp.NewCall(req, caller, c)) { // each run has its own values
 		result, err := b.server.core.ServeProtocol(ctx, run)

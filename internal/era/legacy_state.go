@@ -223,7 +223,7 @@ func (b *binding) adopt(ctx context.Context, uri string, w *watch, listening boo
 	b.legacy.adopted = time.Now()
 	b.legacy.mu.Unlock()
 	if listening {
-		_ = notifyChange(ctx, b.link.Peer, mcp.Change{URI: uri}, nil) // a client that has disconnected may resume again
+		_ = b.server.notifyChange(ctx, b.link.Peer, b.legacy.caller.Load(), mcp.Change{URI: uri}, nil) // a client that has disconnected may resume again
 	}
 }
 
@@ -245,6 +245,6 @@ func (b *binding) ClientListens(ctx context.Context, missed bool) {
 	}
 	l.mu.Unlock()
 	for _, change := range changes {
-		_ = notifyChange(ctx, b.link.Peer, change, nil) // a client that has disconnected may resume again
+		_ = b.server.notifyChange(ctx, b.link.Peer, l.caller.Load(), change, nil) // a client that has disconnected may resume again
 	}
 }

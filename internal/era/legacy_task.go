@@ -174,7 +174,7 @@ func (t *taskClient) serve(ctx context.Context, method string, params mcp.Raw) (
 	if err != nil {
 		return nil, err
 	}
-	c := newCall(ctx, t.from, req, t.caller)
+	c := t.server.newCall(ctx, t.from, req, t.caller)
 	defer c.close()
 	result, err := t.server.core.ServeProtocol(ctx, &c.Call)
 	if err != nil {

@@ -40,7 +40,7 @@ func newTestCall(t *testing.T, from jsonrpc.Peer) *call {
 		t.Fatal(err)
 	}
 	caller := &mcp.Caller{Version: mcp.LatestVersion, Capabilities: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
-	return newCall(t.Context(), from, req, caller)
+	return (*Server)(nil).newCall(t.Context(), from, req, caller)
 }
 
 // A handler may use its call from several goroutines. Progress increases, nothing that was stored is lost,

@@ -44,7 +44,7 @@ func (b *binding) modernCaller(ctx context.Context, req *jsonrpc.Request) (*mcp.
 }
 
 func (b *binding) callModern(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request, caller *mcp.Caller, reply *jsonrpc.Reply) error {
-	c := newCall(ctx, from, req, caller)
+	c := b.server.newCall(ctx, from, req, caller)
 	defer c.close()
 	if err := b.server.resume(ctx, c); err != nil {
 		return err
@@ -374,7 +374,7 @@ func (b *binding) beginListen(ctx context.Context, from jsonrpc.Peer, req *jsonr
 		if change.TaskID != "" {
 			return b.server.notifyTask(ctx, from, caller, change.TaskID, s.tag)
 		}
-		return notifyChange(ctx, from, change, s.tag)
+		return b.server.notifyChange(ctx, from, caller, change, s.tag)
 	}
 	call := mcp.NewCall(req, caller, nil)
 	filter, stop, err := b.server.core.Watch(ctx, &call, filter, func(change mcp.Change) { s.changes.add(change) })

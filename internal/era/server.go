@@ -48,6 +48,8 @@ type Core interface {
 	// SessionOpened is called when a legacy client has opened a session, with the context of the request. ended, if
 	// not nil, is called once, when the session has ended. Neither function blocks.
 	SessionOpened(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
+	// Outgoing returns the params of a notification as they are sent to a client, and false if it is not sent.
+	Outgoing(ctx context.Context, to *mcp.Caller, method string, params jsonrpc.Appender) (jsonrpc.Appender, bool)
 	// Stopping returns a channel that is closed when the server shuts down.
 	Stopping() <-chan struct{}
 }
@@ -124,6 +126,15 @@ type binding struct {
 	legacy  legacySession
 	listens atomic.Int32
 	streams atomic.Int32
+}
+
+// notify sends a notification to a client, unless the core leaves it out.
+func (s *Server) notify(ctx context.Context, peer jsonrpc.Peer, to *mcp.Caller, method string, params jsonrpc.Appender) error {
+	params, send := s.core.Outgoing(ctx, to, method, params)
+	if !send {
+		return nil
+	}
+	return peer.Notify(ctx, method, params)
 }
 
 // client returns the name of the authenticated client of a call, and its network.

@@ -150,5 +150,5 @@ func (s *Server) notifyTask(ctx context.Context, peer jsonrpc.Peer, caller *mcp.
 	if err := task.Meta.Set(mcp.MetaSubscriptionID, tag.Get(mcp.MetaSubscriptionID)); err != nil {
 		return err
 	}
-	return peer.Notify(ctx, mcp.NotificationTasks, task)
+	return s.notify(ctx, peer, caller, mcp.NotificationTasks, task)
 }
