@@ -76,7 +76,7 @@ type Limits struct {
 
 	// Reconnects is the maximum number of consecutive attempts to renew a lost connection. Pauses
 	// between them grow to 30 s. It also bounds how often one request about a task is repeated. See also
-	// [Options].NoReconnect. Default: 10.
+	// [Options].NoReconnect. It is max_retries of lauren-mcp. Default: 10.
 	Reconnects int
 }
 

@@ -122,7 +122,7 @@ type Options struct {
 	// waits for at most 1 s, and the first successful answer in either era opens the session. It has
 	// no effect if Era is not Auto.
 	ProbeTimeout time.Duration
-	// ConnectTimeout bounds opening a session. Default: 30 s.
+	// ConnectTimeout bounds opening a session. It is startup_timeout of lauren-mcp. Default: 30 s.
 	ConnectTimeout time.Duration
 	// CallTimeout bounds the calls whose context has no deadline: a call fails when the server has
 	// sent neither a result nor a question for this long, nor progress if [CallOptions] ask for it.

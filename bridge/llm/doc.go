@@ -31,8 +31,9 @@
 // # Text and values
 //
 // A [Handler] calls a tool by name and returns text. [NewHandler] makes one of tools, and
-// [FirstMatch] combines several. [Text] turns a result into one string for a model, [Value] into one JSON value for a
-// program.
+// [FirstMatch] combines several, also with handlers that answer a text for an unknown tool ([UnknownFromText]).
+// [NewProvider] selects tools and limits the time of calls. [Text] turns a result into one string for a model, [Value]
+// into one JSON value for a program.
 //
 // # Guarantees
 //
