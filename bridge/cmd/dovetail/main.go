@@ -129,7 +129,7 @@ func groups() []group {
 	return []group{
 		{"Use a server", clientCommands()},
 		{"Offer servers", []*command{serveCommand, relayCommand, addCommand, removeCommand, listCommand}},
-		{"Develop a server", []*command{devCommand, doctorCommand, recordCommand, replayCommand, genCommand, packCommand}},
+		{"Develop a server", []*command{devCommand, doctorCommand, recordCommand, replayCommand, genCommand, packCommand, migrateCommand}},
 		{"Keep watch", []*command{pinsCommand, journalCommand}},
 	}
 }
