@@ -200,3 +200,25 @@ func ExampleWatch() {
 	// Output:
 	// file:///opening.txt text/plain closed today
 }
+
+// A file and a directory by their paths.
+func ExampleFileAt() {
+	root := bakery()
+	defer os.RemoveAll(root.Name())
+	defer root.Close()
+	hours, err := resources.FileAt(root.Name()+"/opening.txt", &resources.FileOptions{Resource: server.Resource{URI: "file:///bakery/opening.txt"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	files, err := resources.DirectoryAt(root.Name(), &resources.DirectoryOptions{Resource: server.Resource{URI: "file:///bakery"}, Pattern: "**/*.md"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, _ := connect(nil, append(files, hours)...)
+	defer session.Close()
+	show(session, "file:///bakery/opening.txt")
+	show(session, "file:///bakery")
+	// Output:
+	// file:///bakery/opening.txt text/plain 7 to 18
+	// file:///bakery application/json ["recipes/rye.md"]
+}
