@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 type preferences struct {
@@ -200,9 +201,9 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 
 // TestQuestionWithoutHandler checks that a question for which the client has declared a capability, and has no handler, fails.
 func TestQuestionWithoutHandler(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
+	synctest.Test(t, func(t *testing.T) {
 		can := mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}, Sampling: &mcp.SamplingCapability{}, Roots: &mcp.RootsCapability{}}
-		session := connect(t, transporttests.Dialer(t, newElicitServer()), client.Options{Era: era, Capabilities: &can, Logger: slog.New(slog.DiscardHandler)})
+		session := connect(t, transport.Pipe(newElicitServer()), client.Options{Era: client.Modern, Capabilities: &can, Logger: slog.New(slog.DiscardHandler)})
 		for _, tool := range []string{"order", "muse", "look"} {
 			result, err := session.CallTool(t.Context(), tool, nil, nil)
 			if err == nil && !result.IsError || strings.Contains(fmt.Sprint(err), "panicked") {
