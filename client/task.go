@@ -58,12 +58,17 @@ func (t *Task) Wait(ctx context.Context, opts *CallOptions) (*mcp.CallToolResult
 // WaitAs waits for the result of a task, as [Task.Wait] does, and decodes it as [CallAs] does. The Tool of
 // its errors is "".
 func WaitAs[Out any](ctx context.Context, t *Task, opts *CallOptions) (Out, error) {
+	var out Out
+	err := t.waitInto(ctx, opts, &out)
+	return out, err
+}
+
+func (t *Task) waitInto(ctx context.Context, opts *CallOptions, out any) error {
 	resp, err := t.wait(ctx, opts)
 	if err != nil {
-		var none Out
-		return none, err
+		return err
 	}
-	return decodeAs[Out](t.session, "", resp)
+	return decodeInto("", resp, out)
 }
 
 func (t *Task) wait(ctx context.Context, opts *CallOptions) (*jsonrpc.Response, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
@@ -145,39 +146,45 @@ func (e *ResultError) Unwrap() error { return e.Err }
 // failure that the tool reports is a *[ToolError]. A result that does not fit Out is a *[ResultError].
 // Other errors, and tasks, are as in [Session.CallTool]. opts may be nil.
 func CallAs[Out any](ctx context.Context, s *Session, name string, arguments any, opts *CallOptions) (Out, error) {
-	resp, held, err := s.callTool(ctx, name, arguments, opts)
-	if err != nil {
-		var none Out
-		return none, err
-	}
-	defer held.free() // decode copies
-	return decodeAs[Out](s, name, resp)
+	var out Out
+	err := s.callInto(ctx, name, arguments, opts, &out)
+	return out, err
 }
 
-// decodeAs decodes the result of a call for [CallAs].
-func decodeAs[Out any](s *Session, name string, resp *jsonrpc.Response) (out Out, err error) {
-	_, wantsText := any(&out).(*string)
+// callInto calls a tool for [CallAs], and decodes its result into what out points to.
+func (s *Session) callInto(ctx context.Context, name string, arguments any, opts *CallOptions, out any) error {
+	resp, held, err := s.callTool(ctx, name, arguments, opts)
+	if err != nil {
+		return err
+	}
+	defer held.free() // decode copies
+	return decodeInto(name, resp, out)
+}
+
+// decodeInto decodes the result of a call for [CallAs].
+func decodeInto(name string, resp *jsonrpc.Response, out any) (err error) {
+	_, wantsText := out.(*string)
 	structured := structuredContent(resp)
 	if structured != nil && (!wantsText || jsonscan.KindOf(structured) == jsonscan.String) {
-		err = jsonvalue.Unmarshal(structured, &out)
+		err = jsonvalue.Unmarshal(structured, out)
 	} else {
 		result, failure := decodeToolResult(resp)
 		switch {
 		case failure != nil:
-			return out, failure
+			return failure
 		case result.IsError:
-			return out, &ToolError{Tool: name, Result: result}
+			return &ToolError{Tool: name, Result: result}
 		}
 		if result.StructuredContent != nil && !wantsText { // null
-			err = jsonvalue.Unmarshal(result.StructuredContent, &out)
+			err = jsonvalue.Unmarshal(result.StructuredContent, out)
 		} else {
-			err = decodeText(result, &out)
+			err = decodeText(result, out)
 		}
 	}
 	if err != nil {
-		return out, &ResultError{Tool: name, Err: fmt.Errorf("its result does not fit %T: %w", out, err)}
+		return &ResultError{Tool: name, Err: fmt.Errorf("its result does not fit %v: %w", reflect.TypeOf(out).Elem(), err)}
 	}
-	return out, nil
+	return nil
 }
 
 // structuredContent returns the structured content of a successful result, or nil. It does not read

@@ -48,20 +48,27 @@ func (e *DeclinedError) Error() string {
 // A form must not ask for secrets; use [ElicitURL] for that. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {
 	var answer T
-	form, err := formOf[T](r.server)
+	if err := r.elicitInto(key, message, &answer); err != nil {
+		var none T
+		return none, err
+	}
+	return answer, nil
+}
+
+// elicitInto is [Elicit] for a pointer to a value of any type.
+func (r *Request) elicitInto(key, message string, into any) error {
+	form, err := formOf(r.server, reflect.TypeOf(into).Elem())
 	if err != nil {
-		return answer, err
+		return err
 	}
 	content, err := r.elicit(key, &mcp.ElicitParams{Mode: mcp.ElicitForm, Message: message, RequestedSchema: form.requested})
 	if err != nil {
-		return answer, err
+		return err
 	}
-	// A form is flat: validating it waits only for answers of many kilobytes, and not for long.
-	answer, err = form.decode(context.Background(), content)
-	if err != nil {
-		return answer, invalidParams("the answer to %q: %v", key, err)
+	if err := form.decode(content, into); err != nil {
+		return invalidParams("the answer to %q: %v", key, err)
 	}
-	return answer, nil
+	return nil
 }
 
 // ElicitForm is [Elicit] for a form without a Go type, for example with titled options. It returns
@@ -218,69 +225,64 @@ func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
 	return value, nil
 }
 
-// A form is the schema of a question for a T, and the decoder of its answer. A form is a flat
-// object of primitive values and choices. MCP 2025-11-25, client/elicitation.
-type form[T any] struct {
-	decode    func(ctx context.Context, content json.RawMessage) (T, error)
+// A form is the schema of a question, and the decoder of its answer. A form is a flat object of primitive
+// values and choices. MCP 2025-11-25, client/elicitation.
+type form struct {
+	decoder   *schema.TypeDecoder
 	requested json.RawMessage
+	single    reflect.Type // a struct with the value as its only field; nil if the value is a struct itself
 }
 
-// A singleField is the form of a type that is not a struct.
-type singleField[T any] struct {
-	Value T `json:"value"`
+// decode decodes an answer into the value that into points to. A form is flat: validating it waits only for answers of many
+// kilobytes, and not for long.
+func (f *form) decode(content json.RawMessage, into any) error {
+	if f.single == nil {
+		return f.decoder.Decode(context.Background(), content, into)
+	}
+	answer := reflect.New(f.single)
+	if err := f.decoder.Decode(context.Background(), content, answer.Interface()); err != nil {
+		return err
+	}
+	reflect.ValueOf(into).Elem().Set(answer.Elem().Field(0))
+	return nil
 }
 
-// formOf returns the form of T. The server, if there is one, caches it.
-func formOf[T any](s *Server) (*form[T], error) {
-	key := reflect.TypeFor[T]()
+// formOf returns the form of a type. The server, if there is one, caches it.
+func formOf(s *Server, of reflect.Type) (*form, error) {
 	if s == nil {
-		return newForm[T](nil)
+		return newForm(nil, of)
 	}
-	if known, ok := s.forms.Load(key); ok {
-		return known.(*form[T]), nil
+	if known, ok := s.forms.Load(of); ok {
+		return known.(*form), nil
 	}
-	made, err := newForm[T](s)
+	made, err := newForm(s, of)
 	if err != nil {
-		return nil, fmt.Errorf("a form of %v: %w", key, err)
+		return nil, fmt.Errorf("a form of %v: %w", of, err)
 	}
-	s.forms.Store(key, made)
+	s.forms.Store(of, made)
 	return made, nil
 }
 
-func newForm[T any](s *Server) (*form[T], error) {
-	fields, err := schema.For[T]()
+// newForm returns the form of a type. Its decoder ignores members that are not in the form, since the schema that the
+// client gets allows them.
+func newForm(s *Server, of reflect.Type) (*form, error) {
+	f := &form{}
+	fields, err := schema.ForType(of)
 	if err != nil {
 		return nil, err
 	}
-	if isObject(fields) {
-		decoder, requested, err := formDecoder[T](s, fields)
-		if err != nil {
+	if !isObject(fields) {
+		f.single = reflect.StructOf([]reflect.StructField{{Name: "Value", Type: of, Tag: `json:"value"`}})
+		of = f.single
+		if fields, err = schema.ForType(of); err != nil {
 			return nil, err
 		}
-		return &form[T]{decoder.Decode, requested}, nil
 	}
-	if fields, err = schema.For[singleField[T]](); err != nil {
+	if f.requested, err = requestedSchema(fields); err != nil {
 		return nil, err
 	}
-	decoder, requested, err := formDecoder[singleField[T]](s, fields)
-	if err != nil {
-		return nil, err
-	}
-	return &form[T]{func(ctx context.Context, content json.RawMessage) (T, error) {
-		answer, err := decoder.Decode(ctx, content)
-		return answer.Value, err
-	}, requested}, nil
-}
-
-// formDecoder returns the schema that a client gets, and the decoder of answers to it. The decoder ignores
-// members that are not in the form, since that schema allows them.
-func formDecoder[T any](s *Server, fields json.RawMessage) (*schema.Decoder[T], json.RawMessage, error) {
-	requested, err := requestedSchema(fields)
-	if err != nil {
-		return nil, nil, err
-	}
-	decoder, err := schema.NewDecoder[T](&schema.DecoderOptions{Schema: requested, Memory: memoryOf(s)})
-	return decoder, requested, err
+	f.decoder, err = schema.NewTypeDecoder(of, &schema.DecoderOptions{Schema: f.requested, Memory: memoryOf(s)})
+	return f, err
 }
 
 // isObject reports whether a schema allows objects only.
@@ -329,9 +331,19 @@ const (
 // errors are as in [Elicit].
 func SampleAs[T any](r *Request, key string, params *mcp.CreateMessageParams) (T, error) {
 	var value T
-	decoder, err := schema.NewDecoder[T](&schema.DecoderOptions{Memory: memoryOf(r.server)})
+	if err := r.sampleInto(key, params, &value); err != nil {
+		var none T
+		return none, err
+	}
+	return value, nil
+}
+
+// sampleInto is [SampleAs] for a pointer to a value of any type.
+func (r *Request) sampleInto(key string, params *mcp.CreateMessageParams, into any) error {
+	value := reflect.ValueOf(into).Elem()
+	decoder, err := schema.NewTypeDecoder(value.Type(), &schema.DecoderOptions{Memory: memoryOf(r.server)})
 	if err != nil {
-		return value, fmt.Errorf("a sample of %v: %w", reflect.TypeFor[T](), err)
+		return fmt.Errorf("a sample of %v: %w", value.Type(), err)
 	}
 	attempt := *params
 	attempt.SystemPrompt = strings.TrimSpace(params.SystemPrompt +
@@ -340,17 +352,18 @@ func SampleAs[T any](r *Request, key string, params *mcp.CreateMessageParams) (T
 	for i := range maxSampleAttempts {
 		var answer *mcp.CreateMessageResult
 		if answer, err = Sample(r, fmt.Sprintf("%s/%d", key, i+1), &attempt); err != nil {
-			return value, err
+			return err
 		}
 		text := answer.Text()
-		if value, err = decoder.Decode(context.Background(), json.RawMessage(trimFence(text))); err == nil {
-			return value, nil
+		value.SetZero()
+		if err = decoder.Decode(context.Background(), json.RawMessage(trimFence(text)), into); err == nil {
+			return nil
 		}
 		attempt.Messages = append(attempt.Messages,
 			mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: mcp.SamplingContent{mcp.Text(text)}},
 			mcp.SamplingMessage{Role: mcp.RoleUser, Content: mcp.SamplingContent{mcp.Text("Your answer does not fit: " + err.Error() + ". Answer again, with the JSON value only.")}})
 	}
-	return value, fmt.Errorf("the model's last answer does not fit %v: %w", reflect.TypeFor[T](), err)
+	return fmt.Errorf("the model's last answer does not fit %v: %w", value.Type(), err)
 }
 
 // trimFence removes one code fence around a text.

@@ -352,9 +352,9 @@ func authorizeSubscribe(guards []mcp.Guard, t *mcp.Target, inner func(context.Co
 	}
 }
 
-// decodeAndRun returns a handler that decodes the arguments of a call and calls run. The middleware
-// is applied between the two.
-func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx context.Context, call *mcp.Call) (In, error), run func(ctx context.Context, r *Request, in In) (mcp.Result, error)) mcp.Handler {
+// decodeAndRun returns a handler that decodes the arguments of a call and calls run with a pointer to them. The
+// middleware is applied between the two.
+func decodeAndRun(s *Server, middleware mcp.Middleware, decode func(ctx context.Context, call *mcp.Call) (any, error), run func(ctx context.Context, r *Request, in any) (mcp.Result, error)) mcp.Handler {
 	if middleware == nil {
 		return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
 			defer recoverPanic(&err)
@@ -371,7 +371,7 @@ func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx 
 	key := new(byte) // of the decoded arguments in call.Get
 	inner := middleware(func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
 		defer recoverPanic(&err)
-		arguments, ok := call.Get(key).(*decodedArguments[In])
+		arguments, ok := call.Get(key).(*decodedArguments)
 		if !ok || !arguments.matches(call) {
 			return nil, errArgumentsChanged
 		}
@@ -386,18 +386,18 @@ func decodeAndRun[In any](s *Server, middleware mcp.Middleware, decode func(ctx 
 		if err != nil {
 			return nil, err
 		}
-		call.Set(key, &decodedArguments[In]{call.Member("arguments"), call.Member("uri"), in})
+		call.Set(key, &decodedArguments{call.Member("arguments"), call.Member("uri"), in})
 		return inner(ctx, call)
 	}
 }
 
 // decodedArguments are the arguments of a call, raw and decoded.
-type decodedArguments[In any] struct {
+type decodedArguments struct {
 	arguments, uri []byte
-	value          In
+	value          any // a pointer
 }
 
-func (d *decodedArguments[In]) matches(call *mcp.Call) bool {
+func (d *decodedArguments) matches(call *mcp.Call) bool {
 	return bytes.Equal(call.Member("arguments"), d.arguments) && bytes.Equal(call.Member("uri"), d.uri)
 }
 

@@ -79,10 +79,27 @@ func AddEvent[Args, Payload any](s *Server, event Event, match Match[Args, Paylo
 // NewEvent returns the entry of an event, for [Server.Replace], and its topic. The topic publishes once
 // the entry is registered with a server. The error explains why the event is invalid.
 func NewEvent[Args, Payload any](event Event, match Match[Args, Payload]) (*Entry, *Topic[Payload], error) {
-	fail := func(part string, err error) (*Entry, *Topic[Payload], error) {
+	var untyped func(caller *mcp.Caller, arguments, payload any) (any, bool)
+	if match != nil {
+		untyped = func(caller *mcp.Caller, arguments, payload any) (any, bool) {
+			selected, ok := match(caller, *arguments.(*Args), *payload.(*Payload))
+			return &selected, ok
+		}
+	}
+	entry, t, err := newEvent(&event, reflect.TypeFor[Args](), reflect.TypeFor[Payload](), untyped)
+	if err != nil {
+		return nil, nil, err
+	}
+	return entry, &Topic[Payload]{t}, nil
+}
+
+// newEvent returns the entry and the topic of an event. match takes and returns pointers to values of the
+// types; it may be nil.
+func newEvent(event *Event, in, out reflect.Type, match func(caller *mcp.Caller, arguments, payload any) (any, bool)) (*Entry, *topic, error) {
+	fail := func(part string, err error) (*Entry, *topic, error) {
 		return nil, nil, fmt.Errorf("event %q: %s%w", event.Name, part, err)
 	}
-	arguments, err := schema.NewDecoder[Args](&schema.DecoderOptions{Schema: event.InputSchema})
+	arguments, err := schema.NewTypeDecoder(in, &schema.DecoderOptions{Schema: event.InputSchema})
 	if err != nil {
 		return fail("arguments: ", err)
 	}
@@ -92,30 +109,30 @@ func NewEvent[Args, Payload any](event Event, match Match[Args, Payload]) (*Entr
 	}
 	t := &topic{name: event.Name}
 	if event.PayloadSchema == nil {
-		if event.PayloadSchema, err = schema.ForOutput(reflect.TypeFor[Payload]()); err != nil {
+		if event.PayloadSchema, err = schema.ForOutput(out); err != nil {
 			return fail("payload: ", err)
 		}
 	} else if t.validator, err = schema.Compile(event.PayloadSchema, nil); err != nil {
 		return fail("PayloadSchema: ", err)
 	}
-	payloads, err := schema.NewDecoder[Payload](&schema.DecoderOptions{Schema: json.RawMessage(`{"type":"object"}`)})
+	payloads, err := schema.NewTypeDecoder(out, &schema.DecoderOptions{Schema: json.RawMessage(`{"type":"object"}`)})
 	if err != nil {
 		return fail("payload: ", err)
 	}
 	t.accept = func(ctx context.Context, caller *mcp.Caller, raw json.RawMessage) (selector, error) {
-		in, err := arguments.Decode(ctx, raw)
-		if err != nil {
+		given := reflect.New(in).Interface()
+		if err := arguments.Decode(ctx, raw, given); err != nil {
 			return nil, err
 		}
 		if match == nil {
 			return func(_ context.Context, data json.RawMessage) (json.RawMessage, error) { return data, nil }, nil
 		}
 		return func(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
-			payload, err := payloads.Decode(ctx, data)
-			if err != nil {
+			payload := reflect.New(out).Interface()
+			if err := payloads.Decode(ctx, data, payload); err != nil {
 				return nil, err
 			}
-			selected, ok := match(caller, in, payload)
+			selected, ok := match(caller, given, payload)
 			if !ok {
 				return nil, nil
 			}
@@ -133,7 +150,7 @@ func NewEvent[Args, Payload any](event Event, match Match[Args, Payload]) (*Entr
 			return applyMiddleware(middleware, t.handle)
 		},
 	})
-	return entry, &Topic[Payload]{t}, entry.check()
+	return entry, t, entry.check()
 }
 
 // definition returns the event as it is listed. A server that delivers webhooks adds that mode.

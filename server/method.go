@@ -112,17 +112,19 @@ func (b *methodBinding) dependencies() []reflect.Type {
 	return types
 }
 
-// call calls the method. The result is nil if the method returns only an error.
-func (b *methodBinding) call(ctx context.Context, r *Request, arguments reflect.Value) (any, error) {
+// call is a [function] that calls the method. The result of a method that returns only an error is a nil *any.
+func (b *methodBinding) call(ctx context.Context, r *Request, arguments any) (any, error) {
 	out := b.callReflect(ctx, r, arguments)
 	err, _ := reflect.TypeAssert[error](out[len(out)-1])
 	if b.result == nil || err != nil {
-		return nil, err
+		return new(any), err
 	}
-	return out[0].Interface(), nil
+	result := reflect.New(b.result)
+	result.Elem().Set(out[0])
+	return result.Interface(), nil
 }
 
-func (b *methodBinding) callReflect(ctx context.Context, r *Request, arguments reflect.Value) []reflect.Value {
+func (b *methodBinding) callReflect(ctx context.Context, r *Request, arguments any) []reflect.Value {
 	var room [8]reflect.Value
 	in := append(room[:0], b.service)
 	for _, p := range b.params {
@@ -132,7 +134,7 @@ func (b *methodBinding) callReflect(ctx context.Context, r *Request, arguments r
 		case fromRequest:
 			in = append(in, reflect.ValueOf(r))
 		case fromArguments:
-			in = append(in, arguments)
+			in = append(in, reflect.ValueOf(arguments).Elem())
 		case fromDependencies:
 			value, _ := r.dependency(p.of) // registration has checked that it exists
 			if value == nil {
@@ -147,7 +149,7 @@ func (b *methodBinding) callReflect(ctx context.Context, r *Request, arguments r
 
 // toolFunction returns a function that calls the method of a tool, and the type of its results. The
 // result of a stream is its reduced value.
-func (b *methodBinding) toolFunction() (call func(ctx context.Context, r *Request, arguments reflect.Value) (any, error), out reflect.Type, err error) {
+func (b *methodBinding) toolFunction() (call function, out reflect.Type, err error) {
 	reduce := b.tag.get("reduce")
 	switch {
 	case b.chunk == nil && reduce != "":
@@ -168,28 +170,26 @@ func (b *methodBinding) toolFunction() (call func(ctx context.Context, r *Reques
 	default:
 		return nil, nil, fmt.Errorf("reduce must be list or last, or join for text, not %.40q", reduce)
 	}
-	return func(ctx context.Context, r *Request, arguments reflect.Value) (any, error) {
+	return func(ctx context.Context, r *Request, arguments any) (any, error) {
 		return b.stream(ctx, r, arguments, reduce, out)
 	}, out, nil
 }
 
 // stream sends the chunks of a stream, and reduces them.
-func (b *methodBinding) stream(ctx context.Context, r *Request, arguments reflect.Value, reduce string, out reflect.Type) (any, error) {
+func (b *methodBinding) stream(ctx context.Context, r *Request, arguments any, reduce string, out reflect.Type) (any, error) {
 	chunks := b.callReflect(ctx, r, arguments)[0]
-	value := reflect.New(out).Elem()
+	result := reflect.New(out)
+	value := result.Elem()
 	if reduce == "list" {
 		value.Set(reflect.MakeSlice(out, 0, 0))
 	}
 	var text strings.Builder
-	var chunk reflect.Value
-	err := sendChunks(ctx, r, func(yield func(any, error) bool) {
-		for next, failure := range chunks.Seq2() {
-			err, _ := reflect.TypeAssert[error](failure)
-			if chunk = next; !yield(chunk.Interface(), err) {
-				return
-			}
+	sender := chunkSender{request: r}
+	for chunk, failure := range chunks.Seq2() {
+		err, _ := reflect.TypeAssert[error](failure)
+		if !sender.send(ctx, chunk.Interface(), err) {
+			return nil, sender.err
 		}
-	}, func(any) bool {
 		switch reduce {
 		case "join":
 			text.WriteString(chunk.String())
@@ -198,15 +198,11 @@ func (b *methodBinding) stream(ctx context.Context, r *Request, arguments reflec
 		default:
 			value.Set(chunk)
 		}
-		return true
-	})
-	if err != nil {
-		return nil, err
 	}
 	if reduce == "join" {
-		return text.String(), nil
+		value.SetString(text.String())
 	}
-	return value.Interface(), nil
+	return result.Interface(), nil
 }
 
 // checkDependencies rejects an entry that takes a dependency that the server does not have.

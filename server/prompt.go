@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -47,15 +48,11 @@ func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Cont
 // NewPrompt returns the entry of a prompt, for [Server.Replace] or [NewCatalog]. The error explains
 // why the prompt is invalid.
 func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (*Entry, error) {
-	args, err := newFields(reflect.TypeFor[Args]())
-	if err == nil && prompt.Arguments != nil {
-		err = args.declare(prompt.Arguments)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("prompt %q: arguments: %w", prompt.Name, err)
-	}
-	decode := func(call *mcp.Call) (in Args, err error) { return in, decodeArguments(&in, args, call) }
-	return newPrompt(prompt, args, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in Args) (any, error) { return fn(ctx, r, in) })
+	noDescription := func(string) string { return "" }
+	return newPrompt(&prompt, noDescription, reflect.TypeFor[Args](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
+		out, err := fn(ctx, r, *in.(*Args))
+		return &out, err
+	})
 }
 
 // promptFeature is prompts/list and prompts/get.
@@ -68,8 +65,16 @@ var promptFeature = feature{
 	declare: func(has *mcp.ServerCapabilities) { has.Prompts = &mcp.PromptsCapability{ListChanged: true} },
 }
 
-// newPrompt returns the entry of a typed or annotated prompt.
-func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode func(*mcp.Call) (In, error), run func(ctx context.Context, r *Request, in In) (any, error)) (*Entry, error) {
+// newPrompt returns the entry of a typed or annotated prompt. describe returns the description of an argument without a
+// tag for it.
+func newPrompt(prompt *Prompt, describe func(argument string) string, in, out reflect.Type, fn function) (*Entry, error) {
+	args, err := newFields(in)
+	if err == nil && prompt.Arguments != nil {
+		err = args.declare(prompt.Arguments)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("prompt %q: arguments: %w", prompt.Name, err)
+	}
 	if err := checkPromptResult(out); err != nil {
 		return nil, fmt.Errorf("prompt %q: %w", prompt.Name, err)
 	}
@@ -80,7 +85,7 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 	if listed.Arguments == nil {
 		for _, a := range args.list {
 			listed.Arguments = append(listed.Arguments, mcp.PromptArgument{
-				Name: a.name, Description: a.description, Required: !a.optional,
+				Name: a.name, Description: cmp.Or(a.description, describe(a.name)), Required: !a.optional,
 			})
 		}
 	}
@@ -91,8 +96,11 @@ func newPrompt[In any](prompt Prompt, args *fields, out reflect.Type, decode fun
 	e := newEntry(mcp.KindPrompt, prompt.Name, definition, prompt.Scopes, prompt.Metadata, pending{
 		guards: prompt.Guards, middleware: prompt.CallMiddleware, values: args.allowedValues(),
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
-			return decodeAndRun(s, middleware, func(_ context.Context, call *mcp.Call) (In, error) { return decode(call) }, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
-				out, err := run(ctx, r, in)
+			return decodeAndRun(s, middleware, func(_ context.Context, call *mcp.Call) (any, error) {
+				value := reflect.New(in).Interface()
+				return value, decodeArguments(value, args, call)
+			}, func(ctx context.Context, r *Request, in any) (mcp.Result, error) {
+				out, err := fn(ctx, r, in)
 				if err != nil {
 					return nil, err
 				}
@@ -135,17 +143,17 @@ func decodeArguments(into any, args *fields, call *mcp.Call) error {
 	return nil
 }
 
-// promptResult converts the result of a function.
+// promptResult converts what out points to, the result of a function.
 func promptResult(description string, out any) (mcp.Result, error) {
 	switch out := out.(type) {
-	case string:
-		message := mcp.PromptMessage{Role: mcp.RoleUser, Content: mcp.Text(out)}
+	case *string:
+		message := mcp.PromptMessage{Role: mcp.RoleUser, Content: mcp.Text(*out)}
 		return &mcp.GetPromptResult{Description: description, Messages: []mcp.PromptMessage{message}}, nil
-	case []mcp.PromptMessage:
-		return &mcp.GetPromptResult{Description: description, Messages: out}, nil
-	case *mcp.GetPromptResult:
-		if out != nil {
-			return out, nil
+	case *[]mcp.PromptMessage:
+		return &mcp.GetPromptResult{Description: description, Messages: *out}, nil
+	case **mcp.GetPromptResult:
+		if *out != nil {
+			return *out, nil
 		}
 	}
 	return nil, errNoResult

@@ -68,11 +68,17 @@ func AddResource[Out any](s *Server, resource Resource, fn func(ctx context.Cont
 // NewResource returns the entry of a resource, for [Server.Replace] or [NewCatalog]. The error
 // explains why the resource is invalid.
 func NewResource[Out any](resource Resource, fn func(ctx context.Context, r *Request) (Out, error)) (*Entry, error) {
-	return newResource(resource, reflect.TypeFor[Out](), func(ctx context.Context, r *Request) (any, error) { return fn(ctx, r) })
+	return newResource(&resource, reflect.TypeFor[Out](), func(ctx context.Context, r *Request, _ any) (any, error) {
+		out, err := fn(ctx, r)
+		return &out, err
+	})
 }
 
+// noArguments is the decoder of a function without arguments.
+func noArguments(context.Context, *mcp.Call) (any, error) { return nil, nil }
+
 // newResource returns the entry of a typed or annotated resource.
-func newResource(resource Resource, out reflect.Type, run func(ctx context.Context, r *Request) (any, error)) (*Entry, error) {
+func newResource(resource *Resource, out reflect.Type, fn function) (*Entry, error) {
 	if u, err := url.Parse(resource.URI); err != nil || u.Scheme == "" && !isPath(u) {
 		return nil, fmt.Errorf("resource %q: a URI needs a scheme, as in file:///a or app://settings, or is a path such as /settings", resource.URI)
 	}
@@ -95,8 +101,8 @@ func newResource(resource Resource, out reflect.Type, run func(ctx context.Conte
 	e := newEntry(mcp.KindResource, resource.URI, definition, resource.Scopes, resource.Metadata, pending{
 		guards: resource.Guards, middleware: resource.CallMiddleware,
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
-			return decodeAndRun(s, middleware, func(context.Context, *mcp.Call) (struct{}, error) { return struct{}{}, nil }, func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
-				out, err := run(ctx, r)
+			return decodeAndRun(s, middleware, noArguments, func(ctx context.Context, r *Request, in any) (mcp.Result, error) {
+				out, err := fn(ctx, r, in)
 				if err != nil {
 					return nil, err
 				}
@@ -206,12 +212,12 @@ func checkCacheHint(hint mcp.CacheHint) error {
 	return fmt.Errorf("CacheHint: the scope is %q or %q, not %.40q", mcp.CachePrivate, mcp.CachePublic, hint.Scope)
 }
 
-// readResult converts the result of a function.
+// readResult converts what out points to, the result of a function.
 func readResult(uri, mimeType string, ui json.RawMessage, hint mcp.CacheHint, out any) (mcp.Result, error) {
 	contents := func(c ...mcp.ResourceContents) (mcp.Result, error) {
 		return &mcp.ReadResourceResult{Contents: withUI(withURI(c, uri), ui), CacheHint: hint}, nil
 	}
-	switch out := out.(type) {
+	switch out := reflect.ValueOf(out).Elem().Interface().(type) {
 	case string:
 		return contents(&mcp.TextResourceContents{URI: uri, MIMEType: cmp.Or(mimeType, mimeText), Text: out})
 	case []byte:
@@ -342,20 +348,20 @@ func AddTemplate[Vars, Out any](s *Server, template Template, fn func(ctx contex
 // NewTemplate returns the entry of a resource template, for [Server.Replace] or [NewCatalog]. The
 // error explains why the template is invalid.
 func NewTemplate[Vars, Out any](template Template, fn func(ctx context.Context, r *Request, vars Vars) (Out, error)) (*Entry, error) {
-	vars, err := newFields(reflect.TypeFor[Vars]())
-	if err != nil {
-		return nil, fmt.Errorf("resource template %q: variables: %w", template.URITemplate, err)
-	}
-	decode := func(values uritemplate.Variables) (in Vars, err error) {
-		return in, vars.decode(&in, namesOf(values), valuesOf(values))
-	}
-	return newTemplate(template, vars, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in Vars) (any, error) { return fn(ctx, r, in) })
+	return newTemplate(&template, reflect.TypeFor[Vars](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
+		out, err := fn(ctx, r, *in.(*Vars))
+		return &out, err
+	})
 }
 
 // newTemplate returns the entry of a typed or annotated template.
-func newTemplate[In any](template Template, vars *fields, out reflect.Type, decode func(uritemplate.Variables) (In, error), run func(ctx context.Context, r *Request, in In) (any, error)) (*Entry, error) {
+func newTemplate(template *Template, in, out reflect.Type, fn function) (*Entry, error) {
 	fail := func(err error) (*Entry, error) {
 		return nil, fmt.Errorf("resource template %q: %w", template.URITemplate, err)
+	}
+	vars, err := newFields(in)
+	if err != nil {
+		return fail(fmt.Errorf("variables: %w", err))
 	}
 	parsed, err := uritemplate.Parse(template.URITemplate)
 	if err != nil {
@@ -383,14 +389,15 @@ func newTemplate[In any](template Template, vars *fields, out reflect.Type, deco
 	e := newEntry(mcp.KindResourceTemplate, template.URITemplate, definition, template.Scopes, template.Metadata, pending{
 		guards: template.Guards, middleware: template.CallMiddleware, values: vars.allowedValues(),
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
-			return decodeAndRun(s, middleware, func(_ context.Context, call *mcp.Call) (in In, err error) {
+			return decodeAndRun(s, middleware, func(_ context.Context, call *mcp.Call) (any, error) {
 				values, _ := matcher.MatchContained(call.URI())
-				if in, err = decode(values); err != nil {
-					return in, invalidParams("uri %.256q: %v", call.URI(), err)
+				value := reflect.New(in).Interface()
+				if err := vars.decode(value, namesOf(values), valuesOf(values)); err != nil {
+					return nil, invalidParams("uri %.256q: %v", call.URI(), err)
 				}
-				return in, nil
-			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
-				out, err := run(ctx, r, in)
+				return value, nil
+			}, func(ctx context.Context, r *Request, in any) (mcp.Result, error) {
+				out, err := fn(ctx, r, in)
 				if err != nil {
 					return nil, err
 				}

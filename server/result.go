@@ -85,15 +85,18 @@ func checkStructured(t reflect.Type) error {
 	return nil
 }
 
-// result converts a value to a result.
-func (o *output) result(out any) (mcp.Result, error) {
+// result converts what out points to, the result of a function, to a result of the protocol.
+func (o *output) result(r *Request, out any) (mcp.Result, error) {
+	if text, ok := out.(*string); ok && !o.structured {
+		return (*textResult)(text), nil
+	}
 	switch {
-	case o.pointer && reflect.ValueOf(out).IsNil():
+	case o.pointer && reflect.ValueOf(out).Elem().IsNil():
 		return nil, errNoResult
 	case o.structured:
-		return newStructured(out)
+		return r.structuredResult(out)
 	}
-	switch out := out.(type) {
+	switch out := reflect.ValueOf(out).Elem().Interface().(type) {
 	case nil:
 		return contentResult(), nil
 	case *mcp.CallToolResult:
@@ -102,7 +105,7 @@ func (o *output) result(out any) (mcp.Result, error) {
 		}
 		return out, nil
 	case string:
-		return textResult(out), nil
+		return (*textResult)(&out), nil
 	case []mcp.Content:
 		return contentResult(out...), nil
 	case mcp.ContentList:
@@ -110,27 +113,7 @@ func (o *output) result(out any) (mcp.Result, error) {
 	case mcp.Content:
 		return contentResult(out), nil
 	}
-	return newStructured(out)
-}
-
-// typedResult is output.result with one allocation less for common types.
-func typedResult[Out any](o *output, out Out) (mcp.Result, error) {
-	if s, ok := any(out).(string); ok {
-		return textResult(s), nil
-	}
-	if !o.structured || o.pointer {
-		return o.result(out)
-	}
-	// Encoding needs a pointer to the value, and the result is one: one allocation for both.
-	result := &struct {
-		structuredResult
-		of Out
-	}{of: out}
-	var err error
-	if result.structuredResult, err = newStructured(&result.of); err != nil {
-		return nil, err
-	}
-	return result, nil
+	return r.structuredResult(out)
 }
 
 // withText adds the structured content of a result as text if the result has no content. Clients of versions before
@@ -181,24 +164,27 @@ func contentResult(content ...mcp.Content) *mcp.CallToolResult {
 type textResult string
 
 // AppendJSON appends the result as a JSON object.
-func (t textResult) AppendJSON(dst []byte) ([]byte, error) {
+func (t *textResult) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	return append(jsonscan.AppendString(dst, string(t)), `}]}`...), nil
+	return append(jsonscan.AppendString(dst, string(*t)), `}]}`...), nil
 }
 
 // Bare reports that the result has no other members.
-func (textResult) Bare() bool { return true }
+func (*textResult) Bare() bool { return true }
 
 // A structuredResult is a tool's result with structured content, and the same JSON as text for
 // clients that do not know structured content.
 type structuredResult struct{ value json.RawMessage }
 
-func newStructured(out any) (structuredResult, error) {
-	value, err := jsonvalue.Marshal(out)
+// structuredResult returns the result with a value as its structured content. The request has room for it, which
+// saves an allocation.
+func (r *Request) structuredResult(value any) (mcp.Result, error) {
+	encoded, err := jsonvalue.Marshal(value)
 	if err != nil {
-		return structuredResult{}, fmt.Errorf("encoding the result: %w", err)
+		return nil, fmt.Errorf("encoding the result: %w", err)
 	}
-	return structuredResult{value}, nil
+	r.result.value = encoded
+	return &r.result, nil
 }
 
 // structuredOverhead is more than the size of a structured result, and of its envelope, without its
@@ -206,7 +192,7 @@ func newStructured(out any) (structuredResult, error) {
 const structuredOverhead = 256
 
 // AppendJSON appends the result as a JSON object.
-func (s structuredResult) AppendJSON(dst []byte) ([]byte, error) {
+func (s *structuredResult) AppendJSON(dst []byte) ([]byte, error) {
 	dst = slices.Grow(dst, 2*len(s.value)+len(s.value)/8+structuredOverhead)
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
 	dst = jsonscan.AppendText(dst, s.value)
@@ -214,10 +200,8 @@ func (s structuredResult) AppendJSON(dst []byte) ([]byte, error) {
 	return append(append(dst, s.value...), '}'), nil
 }
 
-func (s structuredResult) content() json.RawMessage { return s.value }
-
 // Bare reports that the result is an object, and has no other members than its content and text.
-func (s structuredResult) Bare() bool { return jsonscan.KindOf(s.value) == jsonscan.Object }
+func (s *structuredResult) Bare() bool { return jsonscan.KindOf(s.value) == jsonscan.Object }
 
 // check rejects a result that does not fit the schema. The reason is logged and not sent to the
 // caller, since it is a fault of the tool.
@@ -227,14 +211,14 @@ func (o *output) check(ctx context.Context, r *Request, tool string, result mcp.
 	}
 	var value json.RawMessage
 	switch result := result.(type) {
-	case interface{ content() json.RawMessage }:
-		value = result.content()
+	case *structuredResult:
+		value = result.value
 	case *mcp.CallToolResult:
 		if result.IsError {
 			return nil
 		}
 		value = result.StructuredContent
-	case textResult: // has no structured content
+	case *textResult: // has no structured content
 	default:
 		return nil // the tool forwards a result of another server
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
 )
@@ -238,7 +237,7 @@ func (s *service) meta(m *serviceMethod) (mcp.Meta, error) {
 }
 
 func (s *service) tool(m *serviceMethod) (*Entry, error) {
-	argumentDecoder, err := schema.NewTypeDecoder(m.arguments, nil)
+	inputSchema, err := schema.ForType(m.arguments)
 	if err != nil {
 		return nil, fmt.Errorf("arguments: %w", err)
 	}
@@ -247,7 +246,7 @@ func (s *service) tool(m *serviceMethod) (*Entry, error) {
 		Description: s.description(m), Icons: m.Icons, OutputSchema: m.OutputSchema,
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
 	}
-	if tool.InputSchema, err = s.describeProperties(m.name, argumentDecoder.Schema()); err != nil {
+	if tool.InputSchema, err = s.describeProperties(m.name, inputSchema); err != nil {
 		return nil, err
 	}
 	if tool.Annotations, err = s.hints(m.tag); err != nil {
@@ -264,20 +263,7 @@ func (s *service) tool(m *serviceMethod) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	decode := func(memory *schema.Memory) decoder[reflect.Value] {
-		argumentDecoder := argumentDecoder.WithMemory(memory)
-		return func(ctx context.Context, arguments json.RawMessage) (reflect.Value, error) {
-			in := reflect.New(m.arguments)
-			return in.Elem(), argumentDecoder.Decode(ctx, arguments, in.Interface())
-		}
-	}
-	return newTool(tool, out, decode, func(ctx context.Context, r *Request, in reflect.Value, o *output) (mcp.Result, error) {
-		out, err := call(ctx, r, in)
-		if err != nil {
-			return nil, err
-		}
-		return o.result(out)
-	})
+	return newTypedTool(&tool, m.arguments, out, call)
 }
 
 // hints returns the annotations of a tool, or nil if there are none.
@@ -334,14 +320,6 @@ func (s *service) describeProperties(method string, raw json.RawMessage) (json.R
 }
 
 func (s *service) prompt(m *serviceMethod) (*Entry, error) {
-	args, err := newFields(m.arguments)
-	if err != nil {
-		return nil, fmt.Errorf("arguments: %w", err)
-	}
-	for i := range args.list {
-		a := &args.list[i]
-		a.description = cmp.Or(a.description, s.descriptions[m.name+"."+a.name])
-	}
 	if m.result == nil {
 		return nil, errors.New("a prompt must have a result")
 	}
@@ -349,14 +327,12 @@ func (s *service) prompt(m *serviceMethod) (*Entry, error) {
 		Name: cmp.Or(m.tag.get("name"), snakeCase(m.name)), Title: m.tag.get("title"), Description: s.description(m), Icons: m.Icons,
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
 	}
+	var err error
 	if prompt.Meta, err = s.meta(m); err != nil {
 		return nil, err
 	}
-	decode := func(call *mcp.Call) (reflect.Value, error) {
-		in := reflect.New(m.arguments)
-		return in.Elem(), decodeArguments(in.Interface(), args, call)
-	}
-	return newPrompt(prompt, args, m.result, decode, m.call)
+	describe := func(argument string) string { return s.descriptions[m.name+"."+argument] }
+	return newPrompt(&prompt, describe, m.arguments, m.result, m.call)
 }
 
 func (s *service) resource(m *serviceMethod) (*Entry, error) {
@@ -382,8 +358,8 @@ func (s *service) resource(m *serviceMethod) (*Entry, error) {
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
 	}
 	if !strings.Contains(resource.URI, "{") && len(vars.list) == 0 {
-		return newResource(resource, m.result, func(ctx context.Context, r *Request) (any, error) {
-			return m.call(ctx, r, reflect.Zero(m.arguments))
+		return newResource(&resource, m.result, func(ctx context.Context, r *Request, _ any) (any, error) {
+			return m.call(ctx, r, reflect.New(m.arguments).Interface())
 		})
 	}
 	template := Template{
@@ -391,11 +367,7 @@ func (s *service) resource(m *serviceMethod) (*Entry, error) {
 		MIMEType: resource.MIMEType, Annotations: resource.Annotations, Icons: m.Icons, Meta: meta, CacheHint: hint,
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: resource.Scopes, Metadata: resource.Metadata,
 	}
-	decode := func(values uritemplate.Variables) (reflect.Value, error) {
-		in := reflect.New(m.arguments)
-		return in.Elem(), vars.decode(in.Interface(), namesOf(values), valuesOf(values))
-	}
-	return newTemplate(template, vars, m.result, decode, m.call)
+	return newTemplate(&template, m.arguments, m.result, m.call)
 }
 
 func (m *serviceMethod) completion() (*Entry, error) {
@@ -408,12 +380,16 @@ func (m *serviceMethod) completion() (*Entry, error) {
 	}
 	completion := Completion{Prompt: m.tag.get("prompt"), Template: m.tag.get("template"), Argument: m.tag.get("argument")}
 	return newCompletion(completion, func(ctx context.Context, r *Request, typed string, known map[string]string) (any, error) {
-		in := reflect.New(m.arguments).Elem()
-		in.Field(value).SetString(typed)
+		in := reflect.New(m.arguments)
+		in.Elem().Field(value).SetString(typed)
 		if others >= 0 {
-			in.Field(others).Set(reflect.ValueOf(known))
+			in.Elem().Field(others).Set(reflect.ValueOf(known))
 		}
-		return m.call(ctx, r, in)
+		out, err := m.call(ctx, r, in.Interface())
+		if err != nil {
+			return nil, err
+		}
+		return reflect.ValueOf(out).Elem().Interface(), nil
 	})
 }
 

@@ -71,7 +71,7 @@ func NewSkill(skill Skill) (*Entry, error) {
 	e := newEntry(mcp.KindSkill, skill.URI, definition, skill.Scopes, skill.Metadata, pending{
 		guards: skill.Guards, middleware: skill.CallMiddleware,
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
-			return decodeAndRun(s, middleware, func(context.Context, *mcp.Call) (struct{}, error) { return struct{}{}, nil }, func(ctx context.Context, r *Request, _ struct{}) (mcp.Result, error) {
+			return decodeAndRun(s, middleware, noArguments, func(ctx context.Context, r *Request, _ any) (mcp.Result, error) {
 				switch {
 				case r.call.Method() == mcp.MethodSkillsGet:
 					return mcp.Raw(found), nil

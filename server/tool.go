@@ -84,18 +84,37 @@ func AddTool[In, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *
 // NewTool returns the entry of a tool, for [Server.Replace] or [NewCatalog]. The error explains why
 // the tool is invalid.
 func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) (*Entry, error) {
-	argumentDecoder, err := schema.NewDecoder[In](&schema.DecoderOptions{Schema: tool.InputSchema})
+	return newTypedTool(&tool, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
+		out, err := fn(ctx, r, *in.(*In))
+		return &out, err
+	})
+}
+
+// A function is a registered function without its types: in points to the arguments, and the result is a
+// pointer to what the function returns. Whatever is generic is compiled again for each pair of types, so
+// generic functions do nothing but convert to a function.
+type function func(ctx context.Context, r *Request, in any) (out any, err error)
+
+// newTypedTool returns the entry of a function that takes arguments and returns results of these types.
+func newTypedTool(tool *Tool, in, out reflect.Type, fn function) (*Entry, error) {
+	arguments, err := schema.NewTypeDecoder(in, &schema.DecoderOptions{Schema: tool.InputSchema})
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: arguments: %w", tool.Name, err)
 	}
-	tool.InputSchema = argumentDecoder.Schema()
-	decode := func(m *schema.Memory) decoder[In] { return argumentDecoder.WithMemory(m).Decode }
-	return newTool(tool, reflect.TypeFor[Out](), decode, func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error) {
+	tool.InputSchema = arguments.Schema()
+	decode := func(m *schema.Memory) decoder {
+		arguments := arguments.WithMemory(m)
+		return func(ctx context.Context, raw json.RawMessage) (any, error) {
+			value := reflect.New(in).Interface()
+			return value, arguments.Decode(ctx, raw, value)
+		}
+	}
+	return newTool(tool, out, decode, func(ctx context.Context, r *Request, in any, o *output) (mcp.Result, error) {
 		out, err := fn(ctx, r, in)
 		if err != nil {
 			return nil, err
 		}
-		return typedResult(o, out)
+		return o.result(r, out)
 	})
 }
 
@@ -117,18 +136,23 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
 	}
-	decode := func(m *schema.Memory) decoder[json.RawMessage] {
+	decode := func(m *schema.Memory) decoder {
 		validator := validator.WithMemory(m)
-		return func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
-			if arguments == nil || string(arguments) == "null" {
-				arguments = json.RawMessage("{}")
-			}
-			return arguments, validator.Validate(ctx, arguments)
+		return func(ctx context.Context, raw json.RawMessage) (any, error) {
+			return nil, validator.Validate(ctx, orEmptyObject(raw))
 		}
 	}
-	return newTool(tool, reflect.TypeFor[any](), decode, func(ctx context.Context, r *Request, arguments json.RawMessage, _ *output) (mcp.Result, error) {
-		return fn(ctx, r, arguments)
+	return newTool(&tool, reflect.TypeFor[any](), decode, func(ctx context.Context, r *Request, _ any, _ *output) (mcp.Result, error) {
+		return fn(ctx, r, orEmptyObject(r.call.Member("arguments")))
 	})
+}
+
+// orEmptyObject returns arguments, or {} if there are none.
+func orEmptyObject(arguments json.RawMessage) json.RawMessage {
+	if arguments == nil || string(arguments) == "null" {
+		return json.RawMessage("{}")
+	}
+	return arguments
 }
 
 // toolFeature is tools/list and tools/call.
@@ -141,13 +165,12 @@ var toolFeature = feature{
 	declare: func(has *mcp.ServerCapabilities) { has.Tools = &mcp.ToolsCapability{ListChanged: true} },
 }
 
-// A decoder validates and decodes arguments.
-type decoder[In any] func(ctx context.Context, arguments json.RawMessage) (In, error)
+// A decoder validates arguments, and returns a pointer to the decoded ones, or nil if the function takes raw ones.
+type decoder func(ctx context.Context, arguments json.RawMessage) (any, error)
 
-// newTool returns the entry of a typed, raw or annotated tool. They differ in how arguments are
-// decoded, and how run encodes a result of type out. decoderWith returns the decoder that shares the
-// memory of a server.
-func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memory) decoder[In], run func(ctx context.Context, r *Request, in In, o *output) (mcp.Result, error)) (*Entry, error) {
+// newTool returns the entry of a typed or raw tool. They differ in how arguments are decoded, and how run
+// encodes a result of type out. decoderWith returns the decoder that shares the memory of a server.
+func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) decoder, run func(ctx context.Context, r *Request, in any, o *output) (mcp.Result, error)) (*Entry, error) {
 	fail := func(part string, err error) (*Entry, error) {
 		return nil, fmt.Errorf("tool %q: %s%w", tool.Name, part, err)
 	}
@@ -181,18 +204,17 @@ func newTool[In any](tool Tool, out reflect.Type, decoderWith func(*schema.Memor
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
 			memory := memoryOf(s)
 			decode, o := decoderWith(memory), o.withMemory(memory)
-			return decodeAndRun(s, middleware, func(ctx context.Context, call *mcp.Call) (In, error) {
+			return decodeAndRun(s, middleware, func(ctx context.Context, call *mcp.Call) (any, error) {
 				arguments := call.Member("arguments")
 				if arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
-					var none In
-					return none, invalidParams("arguments must be an object")
+					return nil, invalidParams("arguments must be an object")
 				}
 				in, err := decode(ctx, arguments)
 				if err != nil && !isProtocolError(err) {
 					err = &FunctionError{Arguments: true, Err: err}
 				}
 				return in, err
-			}, func(ctx context.Context, r *Request, in In) (mcp.Result, error) {
+			}, func(ctx context.Context, r *Request, in any) (mcp.Result, error) {
 				if err := tool.becomeTask(ctx, r.call); err != nil {
 					return nil, err
 				}
@@ -256,41 +278,48 @@ func AddStream[In, Chunk, Out any](s *Server, tool Tool, fn func(ctx context.Con
 // NewStream returns the entry of a streaming tool, for [Server.Replace] or [NewCatalog]. The error
 // explains why the tool is invalid.
 func NewStream[In, Chunk, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) (*Entry, error) {
-	return NewTool(tool, func(ctx context.Context, r *Request, in In) (Out, error) {
-		var failure error
-		reduced := false
+	return newTypedTool(&tool, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
+		sender := &chunkSender{request: r}
 		out := reduce(func(yield func(Chunk) bool) {
-			if reduced {
-				panic("server.AddStream: reduce ranges over the chunks a second time")
+			sender.begin()
+			for chunk, err := range fn(ctx, r, *in.(*In)) {
+				if !sender.send(ctx, &chunk, err) || !yield(chunk) {
+					return
+				}
 			}
-			reduced = true
-			failure = sendChunks(ctx, r, fn(ctx, r, in), yield)
 		})
-		return out, failure
+		return &out, sender.err
 	})
 }
 
 var errLateQuestion = errors.New("a streaming tool can ask only before its first chunk: what has been sent cannot be sent again")
 
-// sendChunks sends chunks to the caller and yields them.
-func sendChunks[Chunk any](ctx context.Context, r *Request, chunks iter.Seq2[Chunk, error], yield func(Chunk) bool) error {
-	sent := 0
-	for chunk, err := range chunks {
-		if _, asks := mcp.AsInputRequired(err); asks && sent > 0 {
-			return &jsonrpc.Error{Code: jsonrpc.InternalError, Message: errLateQuestion.Error()}
-		}
-		if err != nil {
-			return err
-		}
-		if err := r.sendChunk(ctx, sent, chunk); err != nil {
-			return err
-		}
-		sent++
-		if !yield(chunk) {
-			return nil
-		}
+// A chunkSender sends the chunks of one run of a stream to the caller.
+type chunkSender struct {
+	request *Request
+	begun   bool
+	sent    int
+	err     error // the error that has ended the stream
+}
+
+func (s *chunkSender) begin() {
+	if s.begun {
+		panic("server.AddStream: reduce ranges over the chunks a second time")
 	}
-	return nil
+	s.begun = true
+}
+
+// send sends one chunk, unless err ends the stream. It reports whether the stream goes on.
+func (s *chunkSender) send(ctx context.Context, chunk any, err error) bool {
+	if _, asks := mcp.AsInputRequired(err); asks && s.sent > 0 {
+		err = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: errLateQuestion.Error()}
+	}
+	if err == nil {
+		err = s.request.sendChunk(ctx, s.sent, chunk)
+		s.sent++
+	}
+	s.err = err
+	return err == nil
 }
 
 func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
