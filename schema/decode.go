@@ -17,6 +17,10 @@ import (
 type DecoderOptions struct {
 	// Schema replaces the schema of the type. The values that it accepts must fit the type.
 	Schema json.RawMessage
+	// RequiredByTag makes only those fields of structs required that say so in a tag: jsonschema:"required", or
+	// validate:"required" or binding:"required", which other libraries read. It holds for nested structs too.
+	// Default: a field is required unless [ForType] says otherwise. It has no effect with Schema.
+	RequiredByTag bool
 	// Resources are the other documents that Schema may refer to, as in [CompileOptions].
 	Resources map[string]json.RawMessage
 	// MaxWork and Memory limit the work for one instance, and the memory for several, as in
@@ -85,7 +89,7 @@ func NewTypeDecoder(of reflect.Type, opts *DecoderOptions) (*TypeDecoder, error)
 	}
 	d := &TypeDecoder{schema: opts.Schema}
 	if d.schema == nil {
-		schema, err := ForType(of)
+		schema, err := forType(of, mode{requiredByTag: opts.RequiredByTag})
 		if err != nil {
 			return nil, err
 		}

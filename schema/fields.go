@@ -33,7 +33,7 @@ type field struct {
 
 // newStructInfo returns the fields of a struct type by the rules of github.com/go-json-experiment/json:
 // breadth first through embedded structs, where the shallowest field of a name wins.
-func newStructInfo(root reflect.Type, path string, output bool) (*structInfo, error) {
+func newStructInfo(root reflect.Type, path string, mode mode) (*structInfo, error) {
 	type embedded struct {
 		typ     reflect.Type
 		index   []int
@@ -49,7 +49,7 @@ func newStructInfo(root reflect.Type, path string, output bool) (*structInfo, er
 		for i := range level.typ.NumField() {
 			sf := level.typ.Field(i)
 			index := append(slices.Clone(level.index), i)
-			f, embeds, err := parseField(sf, level.path+"."+sf.Name)
+			f, embeds, err := parseField(sf, level.path+"."+sf.Name, mode)
 			if err != nil {
 				return nil, err
 			}
@@ -59,8 +59,8 @@ func newStructInfo(root reflect.Type, path string, output bool) (*structInfo, er
 			applyMethods(f, sf.Name, level.typ)
 			switch {
 			case !embeds:
-				f.index, f.orNull = index, output && f.orNull
-				f.required = f.required && !(output && level.pointer)
+				f.index, f.orNull = index, mode.output && f.orNull
+				f.required = f.required && !(mode.output && level.pointer)
 				info.fields = append(info.fields, f)
 			case deref(f.typ).Kind() == reflect.Struct:
 				if t := deref(f.typ); !seen[t] {
@@ -109,7 +109,7 @@ func dominant(all []*field) []*field {
 
 // parseField reads the tags of a struct field. It returns nil for a field that is not encoded. embeds
 // reports whether the members of the field become members of the object.
-func parseField(sf reflect.StructField, path string) (f *field, embeds bool, err error) {
+func parseField(sf reflect.StructField, path string, mode mode) (f *field, embeds bool, err error) {
 	encoded, hasTag := sf.Tag.Lookup("json")
 	if encoded == "-" || !sf.IsExported() && !sf.Anonymous || sf.Tag.Get("jsonschema") == "-" {
 		return nil, false, nil
@@ -139,6 +139,9 @@ func parseField(sf reflect.StructField, path string) (f *field, embeds bool, err
 	text, items, err := parseTag(sf.Tag.Get("jsonschema"), path)
 	f.tag, f.extras = items, sf.Tag.Get("jsonschema_extras")
 	f.description = cmp.Or(text, sf.Tag.Get("jsonschema_description"), sf.Tag.Get("description"))
+	if mode.requiredByTag {
+		f.required = requiredByRule(sf.Tag)
+	}
 	for _, item := range f.tag {
 		switch item.keyword {
 		case "default":
@@ -149,6 +152,21 @@ func parseField(sf reflect.StructField, path string) (f *field, embeds bool, err
 		}
 	}
 	return f, embeds, err
+}
+
+// requiredByRule reports whether a tag of github.com/go-playground/validator, which Gin and swag read too, has
+// the rule required.
+func requiredByRule(tag reflect.StructTag) bool {
+	for _, key := range []string{"validate", "binding"} {
+		rules := strings.Split(tag.Get(key), ",")
+		if i := slices.Index(rules, "dive"); i >= 0 {
+			rules = rules[:i] // the others are for items
+		}
+		if slices.Contains(rules, "required") {
+			return true
+		}
+	}
+	return false
 }
 
 // splitName splits a json tag into the name, which may be in single quotes, and the options.

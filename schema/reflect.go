@@ -80,14 +80,20 @@ func For[T any]() (json.RawMessage, error) {
 // These types have no schema: chan, func and complex types; pointers that point to themselves; interfaces with
 // methods, which cannot be decoded; and structs that the JSON library refuses, such as one with a json tag at an
 // unexported field.
-func ForType(t reflect.Type) (json.RawMessage, error) { return forType(t, false) }
+func ForType(t reflect.Type) (json.RawMessage, error) { return forType(t, mode{}) }
 
 // ForOutput is [ForType] for values that are encoded, such as results. It differs where encoding
 // differs: a field that is a pointer may be null, unless it has omitempty or omitzero; fields of an
 // embedded pointer are not required; and an interface with methods may be anything.
-func ForOutput(t reflect.Type) (json.RawMessage, error) { return forType(t, true) }
+func ForOutput(t reflect.Type) (json.RawMessage, error) { return forType(t, mode{output: true}) }
 
-func forType(t reflect.Type, output bool) (raw json.RawMessage, err error) {
+// A mode is what differs between schemas of the same type.
+type mode struct {
+	output        bool // the schema describes encoded values
+	requiredByTag bool // see [DecoderOptions]
+}
+
+func forType(t reflect.Type, mode mode) (raw json.RawMessage, err error) {
 	// Methods of the types may panic. A reflection panics with a TypeError.
 	defer func() {
 		switch p := recover().(type) {
@@ -101,7 +107,7 @@ func forType(t reflect.Type, output bool) (raw json.RawMessage, err error) {
 	if t == nil {
 		return nil, &TypeError{Path: "nil", Reason: "expected a type"}
 	}
-	r := &reflection{output: output, root: deref(t), numbers: map[reflect.Type]int{}}
+	r := &reflection{mode: mode, root: deref(t), numbers: map[reflect.Type]int{}}
 	return newDocument(r, r.schema(r.root, typePath(r.root))).encode()
 }
 
@@ -121,7 +127,7 @@ func (e *TypeError) Error() string {
 // rules of the JSON library, reads keywords in descriptions, ignores keywords that do not fit, and passes no path to a
 // hook, which errors need.
 type reflection struct {
-	output      bool // the schema describes encoded values
+	mode
 	root        reflect.Type
 	path        string // of the type that is described, for messages
 	numbers     map[reflect.Type]int
@@ -341,7 +347,7 @@ func (r *reflection) keyNames(key reflect.Type) *jsonschema.Schema {
 }
 
 func (r *reflection) structSchema(t reflect.Type) *jsonschema.Schema {
-	info, err := newStructInfo(t, r.path, r.output)
+	info, err := newStructInfo(t, r.path, r.mode)
 	if err != nil {
 		panic(err)
 	}

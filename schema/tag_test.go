@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +155,34 @@ func FuzzTag(f *testing.F) {
 			}
 		}
 	})
+}
+
+// With RequiredByTag, a field is required only if a tag says so, at any depth.
+func TestRequiredByTag(t *testing.T) {
+	type nested struct {
+		A string `json:"a" validate:"required,uuid"`
+		B string `json:"b"`
+	}
+	type root struct {
+		Keyword string   `json:"keyword" jsonschema:"required,minLength=1"`
+		Binding *int     `json:"binding,omitempty" binding:"required"`
+		Items   []string `json:"items" validate:"omitempty,dive,required"`
+		Default string   `json:"default" validate:"required" jsonschema:"default=x"`
+		Plain   string   `json:"plain"`
+		Nested  nested   `json:"nested"`
+	}
+	d, err := schema.NewDecoder[root](&schema.DecoderOptions{RequiredByTag: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Required   []string
+		Properties struct{ Nested struct{ Required []string } }
+	}
+	if err := json.Unmarshal(d.Schema(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.Required, []string{"keyword", "binding"}) || !slices.Equal(got.Properties.Nested.Required, []string{"a"}) {
+		t.Errorf("required are %q, and %q in the nested struct", got.Required, got.Properties.Nested.Required)
+	}
 }
