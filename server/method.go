@@ -319,7 +319,7 @@ type methodTag struct {
 func tagKeys(of reflect.Type) []string {
 	switch of {
 	case reflect.TypeFor[ToolTag]():
-		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata", "reduce", "ui", "visibility"}
+		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata", "reduce", "ui", "visibility", "textOnly"}
 	case reflect.TypeFor[ResourceTag]():
 		return []string{"uri", "name", "title", "description", "mimeType", "ttl", "cache", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[PromptTag]():
@@ -433,6 +433,12 @@ func (t *methodTag) hint(key string, defaultHint *bool) (*bool, error) {
 	}
 	hint := text == "true"
 	return &hint, nil
+}
+
+// flag parses "true" or "false". An absent tag is false.
+func (t *methodTag) flag(key string) (bool, error) {
+	flag, err := t.hint(key, new(bool))
+	return flag != nil && *flag, err
 }
 
 func (t *methodTag) duration(key string, defaultDuration time.Duration) (time.Duration, error) {

@@ -30,7 +30,7 @@ type Request struct {
 	call   *mcp.Call
 	server *Server                      // nil if the function belongs to no server
 	opened atomic.Pointer[openQuestion] // the last one in this run
-	result structuredResult             // see Request.structuredResult
+	result structuredResult             // see output.encoded
 }
 
 // Call returns the call.

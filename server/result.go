@@ -21,37 +21,89 @@ var (
 	toolResultType  = reflect.TypeFor[*mcp.CallToolResult]()
 )
 
-// An output converts results of a tool's function to results of the protocol.
-type output struct {
-	schema    json.RawMessage   // nil if the result is content, or can be anything
-	validator *schema.Validator // of a given schema; a reflected one always fits
-	// structured means that values are structured content with a schema.
-	structured bool
-	pointer    bool // a nil pointer would not fit the schema
+// A Result is the result of a tool's function that has structured content, and content of its own for
+// models and people: a summary, an image. Its output schema is that of Out.
+type Result[Out any] struct {
+	// Value is the structured content.
+	Value Out
+	// Content is sent beside Value. Default: the JSON of Value as text. Clients of versions before 2025-06-18,
+	// and many models, see only content, so it should tell them what Value does.
+	Content []mcp.Content
+	// Meta is the _meta of the result.
+	Meta mcp.Meta
 }
 
-// newOutput returns the output for values of a type. The schema is reflected from the type unless
+// A valueResult is a [Result] of any type. The server looks for it on what a function returns; without it, that is the
+// value itself.
+type valueResult interface {
+	// types returns the type of the result itself, and of its value.
+	types() (result, value reflect.Type)
+	// parts returns a pointer to the value, and what is sent beside it.
+	parts() (value any, content []mcp.Content, meta mcp.Meta)
+}
+
+func (r Result[Out]) types() (result, value reflect.Type) {
+	return reflect.TypeFor[Result[Out]](), reflect.TypeFor[Out]()
+}
+
+func (r Result[Out]) parts() (value any, content []mcp.Content, meta mcp.Meta) {
+	return &r.Value, r.Content, r.Meta
+}
+
+// An output converts results of a tool's function to results of the protocol.
+type output struct {
+	schema    json.RawMessage   // nil if the result is content or text, or can be anything
+	validator *schema.Validator // of a given schema; a reflected one always fits
+	// structured means that values are encoded as JSON, with a schema unless textOnly.
+	structured bool
+	textOnly   bool
+	pointer    bool // a nil pointer is no result
+	inResult   bool // the value is in a Result
+}
+
+// newOutput returns the output of a tool for values of a type. The schema is reflected from the type unless
 // it is given.
-func newOutput(t reflect.Type, given json.RawMessage) (o output, err error) {
-	if o.schema = given; given != nil {
-		if o.validator, err = schema.Compile(given, nil); err != nil {
+func newOutput(t reflect.Type, tool *Tool) (o output, err error) {
+	if o.schema, o.textOnly = tool.OutputSchema, tool.TextOnly; o.schema != nil {
+		if o.textOnly {
+			return o, errors.New("OutputSchema: a tool with TextOnly has no structured content")
+		}
+		if o.validator, err = schema.Compile(o.schema, nil); err != nil {
 			return o, fmt.Errorf("OutputSchema: %w", err)
 		}
 	}
-	if isContent(t) || t == reflect.TypeFor[string]() || t == reflect.TypeFor[any]() {
+	if value := valueType(t); value != nil {
+		t, o.inResult = value, true
+	} else if isContent(t) || t == reflect.TypeFor[string]() {
 		return o, nil
 	}
-	if err := checkStructured(t); err != nil {
+	if t == reflect.TypeFor[any]() {
+		return o, nil
+	}
+	if err := checkStructured(t, o.inResult); err != nil {
 		return o, fmt.Errorf("result: %w", err)
 	}
 	o.structured = true
-	if given == nil {
+	if o.schema == nil {
 		o.pointer = t.Kind() == reflect.Pointer
-		if o.schema, err = schema.ForOutput(t); err != nil {
-			return o, fmt.Errorf("result: %w", err)
+		if !o.textOnly {
+			if o.schema, err = schema.ForOutput(t); err != nil {
+				return o, fmt.Errorf("result: %w", err)
+			}
 		}
 	}
 	return o, nil
+}
+
+// valueType returns the type of the value of a [Result], or nil for any other type.
+func valueType(t reflect.Type) reflect.Type {
+	if t.Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[valueResult]()) {
+		return nil
+	}
+	if result, value := reflect.Zero(t).Interface().(valueResult).types(); result == t {
+		return value
+	}
+	return nil // it embeds a Result
 }
 
 // withMemory returns a copy whose validation shares m.
@@ -65,8 +117,9 @@ func isContent(t reflect.Type) bool {
 	return t == toolResultType || t == contentListType || t == reflect.TypeFor[[]mcp.Content]() || t.Implements(contentType)
 }
 
-// checkStructured rejects types that look like data and are meant as content.
-func checkStructured(t reflect.Type) error {
+// checkStructured rejects types that look like data and are meant as content. inResult says that the value
+// is in a [Result].
+func checkStructured(t reflect.Type, inResult bool) error {
 	element := t
 	for range 8 { // a type such as []S of the name S has no end
 		if element.Kind() != reflect.Slice {
@@ -75,6 +128,10 @@ func checkStructured(t reflect.Type) error {
 		element = element.Elem()
 	}
 	switch {
+	case inResult && isContent(t):
+		return fmt.Errorf("%v is content: put it into Content of the Result, or return it without one", t)
+	case element.Kind() != reflect.Interface && element.Implements(reflect.TypeFor[valueResult]()):
+		return fmt.Errorf("%v: a function returns a server.Result itself, not a pointer to it or a part of another type", t)
 	case t == reflect.TypeFor[[]byte]():
 		return errors.New("[]byte does not say what it holds: return an mcp.Image, mcp.Audio or mcp.Embed, or a string")
 	case element != t && isContent(element), element != t && isContent(reflect.PointerTo(element)):
@@ -91,10 +148,12 @@ func (o *output) result(r *Request, out any) (mcp.Result, error) {
 		return (*textResult)(text), nil
 	}
 	switch {
+	case o.inResult:
+		return o.resultOf(reflect.ValueOf(out).Elem().Interface().(valueResult))
 	case o.pointer && reflect.ValueOf(out).Elem().IsNil():
 		return nil, errNoResult
 	case o.structured:
-		return r.structuredResult(out)
+		return o.encoded(r, out)
 	}
 	switch out := reflect.ValueOf(out).Elem().Interface().(type) {
 	case nil:
@@ -112,8 +171,55 @@ func (o *output) result(r *Request, out any) (mcp.Result, error) {
 		return contentResult(out...), nil
 	case mcp.Content:
 		return contentResult(out), nil
+	case valueResult:
+		return o.resultOf(out)
 	}
-	return r.structuredResult(out)
+	return o.encoded(r, out)
+}
+
+// encoded returns the result with a value as structured content. The request has room for it, which saves an
+// allocation.
+func (o *output) encoded(r *Request, value any) (mcp.Result, error) {
+	encoded, err := encodeResult(value)
+	if err != nil {
+		return nil, err
+	}
+	if o.textOnly {
+		text := textResult(encoded)
+		return &text, nil
+	}
+	r.result.value = encoded
+	return &r.result, nil
+}
+
+func encodeResult(value any) (json.RawMessage, error) {
+	encoded, err := jsonvalue.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the result: %w", err)
+	}
+	return encoded, nil
+}
+
+// resultOf converts a [Result].
+func (o *output) resultOf(out valueResult) (mcp.Result, error) {
+	value, content, meta := out.parts()
+	result := &mcp.CallToolResult{Content: content, Meta: meta}
+	if dynamic, ok := value.(*any); ok && *dynamic == nil {
+		return result, nil
+	}
+	if o.pointer && reflect.ValueOf(value).Elem().IsNil() {
+		return nil, errNoResult
+	}
+	encoded, err := encodeResult(value)
+	switch {
+	case err != nil:
+		return nil, err
+	case !o.textOnly:
+		result.StructuredContent = encoded
+	case len(content) == 0:
+		result.Content = mcp.ContentList{mcp.Text(string(encoded))}
+	}
+	return result, nil
 }
 
 // withText adds the structured content of a result as text if the result has no content. Clients of versions before
@@ -175,17 +281,6 @@ func (*textResult) Bare() bool { return true }
 // A structuredResult is a tool's result with structured content, and the same JSON as text for
 // clients that do not know structured content.
 type structuredResult struct{ value json.RawMessage }
-
-// structuredResult returns the result with a value as its structured content. The request has room for it, which
-// saves an allocation.
-func (r *Request) structuredResult(value any) (mcp.Result, error) {
-	encoded, err := jsonvalue.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the result: %w", err)
-	}
-	r.result.value = encoded
-	return &r.result, nil
-}
 
 // structuredOverhead is more than the size of a structured result, and of its envelope, without its
 // values.

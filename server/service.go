@@ -24,7 +24,8 @@ type (
 	// ToolTag makes a method a tool. Tags: name (default: the method's name in snake_case), title,
 	// description, readOnly, destructive, idempotent, openWorld ("true" or "false"), timeout (a Go
 	// duration), tags and scopes (lists with commas), metadata (a list of key=value), reduce for
-	// streams, and ui (a URI) and visibility (a list of "model" and "app") for [Tool].UI.
+	// streams, ui (a URI) and visibility (a list of "model" and "app") for [Tool].UI, and textOnly ("true" or
+	// "false") for [Tool].TextOnly.
 	ToolTag struct{}
 	// ResourceTag makes a method a resource. If the uri has variables, the method is a resource
 	// template, and the variables are the other fields of the struct. Tags: uri, name, title,
@@ -256,6 +257,9 @@ func (s *service) tool(m *serviceMethod) (*Entry, error) {
 		return nil, err
 	}
 	if tool.Meta, err = s.meta(m); err != nil {
+		return nil, err
+	}
+	if tool.TextOnly, err = m.tag.flag("textOnly"); err != nil {
 		return nil, err
 	}
 	tool.UI = m.tag.ui()

@@ -39,6 +39,9 @@ type Tool struct {
 	// headers, and must follow the rules of the protocol (since 2026-07-28).
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
+	// TextOnly sends the JSON of a result as text only: the tool has no output schema, and its results no
+	// structured content. It is for typed functions.
+	TextOnly bool
 	// Timeout bounds one run of a call, including its guards. The context of the run ends, and the
 	// reply is sent when the function returns. Time spent waiting for a person does not count.
 	// Default: no bound.
@@ -71,6 +74,7 @@ type Tool struct {
 //   - an [mcp.Content] type, []mcp.Content or [mcp.ContentList]: content
 //   - *mcp.CallToolResult: the result itself
 //   - any other type: structured content with an output schema, and the same JSON as text. A nil pointer is an error.
+//   - a [Result]: the same with content of its own
 //
 // []byte is rejected because its media type is unknown. Results and content that are not pointers
 // are rejected too.
@@ -132,6 +136,9 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	if err := checkInput(tool.InputSchema); err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
 	}
+	if tool.TextOnly {
+		return nil, fmt.Errorf("tool %q: TextOnly is for typed functions", tool.Name)
+	}
 	validator, err := schema.Compile(tool.InputSchema, nil)
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
@@ -180,7 +187,7 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 	if err := tool.checkTask(); err != nil {
 		return fail("", err)
 	}
-	o, err := newOutput(out, tool.OutputSchema)
+	o, err := newOutput(out, tool)
 	if err != nil {
 		return fail("", err)
 	}
