@@ -73,6 +73,7 @@ type pending struct {
 	// nil means that Entry.Handle is the handler.
 	bind    func(s *Server, middleware mcp.Middleware) mcp.Handler
 	timeout time.Duration
+	prepare preparation
 
 	dependencies []reflect.Type      // types that the function takes
 	argument     string              // of a completion: the completed argument
@@ -138,13 +139,14 @@ func (e *Entry) compose(s *Server) *Entry {
 	}
 	// Each line runs before the next one, and Options.Middleware before all of them.
 	done.Handle = withTimeout(d.timeout, t,
-		authorize(guards, t, // Check, or Visible of a guard without Check
-			e.withoutPublicCache(guards,
-				e.bind(s, // validates and decodes the arguments
-					chain(
-						d.guards, // Run
-						d.middleware,
-					))))) // the function
+		d.prepare.before( // changes the arguments
+			authorize(guards, t, // Check, or Visible of a guard without Check
+				e.withoutPublicCache(guards,
+					e.bind(s, // validates and decodes the arguments
+						chain(
+							d.guards, // Run
+							d.middleware,
+						)))))) // the function
 	done.Complete = authorize(guards, t, applyMiddleware(chain(d.guards, d.middleware), e.Complete))
 	done.Visible = combineVisible(guards, t, shown)
 	done.Subscribe = authorizeSubscribe(guards, t, e.Subscribe)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -48,8 +47,7 @@ func AddPrompt[Args, Out any](s *Server, prompt Prompt, fn func(ctx context.Cont
 // NewPrompt returns the entry of a prompt, for [Server.Replace] or [NewCatalog]. The error explains
 // why the prompt is invalid.
 func NewPrompt[Args, Out any](prompt Prompt, fn func(ctx context.Context, r *Request, args Args) (Out, error)) (*Entry, error) {
-	noDescription := func(string) string { return "" }
-	return newPrompt(&prompt, noDescription, reflect.TypeFor[Args](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
+	return newPrompt(&prompt, nil, reflect.TypeFor[Args](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
 		out, err := fn(ctx, r, *in.(*Args))
 		return &out, err
 	})
@@ -66,7 +64,7 @@ var promptFeature = feature{
 }
 
 // newPrompt returns the entry of a typed or annotated prompt. describe returns the description of an argument without a
-// tag for it.
+// tag for it; it may be nil.
 func newPrompt(prompt *Prompt, describe func(argument string) string, in, out reflect.Type, fn function) (*Entry, error) {
 	args, err := newFields(in)
 	if err == nil && prompt.Arguments != nil {
@@ -84,8 +82,11 @@ func newPrompt(prompt *Prompt, describe func(argument string) string, in, out re
 	}
 	if listed.Arguments == nil {
 		for _, a := range args.list {
+			if a.description == "" && describe != nil {
+				a.description = describe(a.name)
+			}
 			listed.Arguments = append(listed.Arguments, mcp.PromptArgument{
-				Name: a.name, Description: cmp.Or(a.description, describe(a.name)), Required: !a.optional,
+				Name: a.name, Description: a.description, Required: !a.optional,
 			})
 		}
 	}

@@ -176,7 +176,7 @@ func TestResultTypesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, test.err, test.want)
 		}
 	}
-	for _, tool := range []server.Tool{{TextOnly: true}} {
+	for _, tool := range []server.Tool{{TextOnly: true}, {RequiredByTag: true}} {
 		tool.Name, tool.InputSchema = "x", object
 		if _, err := server.NewRawTool(tool, func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) { return nil, nil }); err == nil {
 			t.Errorf("a raw tool may have %+v", tool)

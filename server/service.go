@@ -13,9 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/schema"
 )
 
 // The type of a blank field in the arguments of a service's method says what the method is. The tag
@@ -24,8 +22,8 @@ type (
 	// ToolTag makes a method a tool. Tags: name (default: the method's name in snake_case), title,
 	// description, readOnly, destructive, idempotent, openWorld ("true" or "false"), timeout (a Go
 	// duration), tags and scopes (lists with commas), metadata (a list of key=value), reduce for
-	// streams, ui (a URI) and visibility (a list of "model" and "app") for [Tool].UI, and textOnly ("true" or
-	// "false") for [Tool].TextOnly.
+	// streams, ui (a URI) and visibility (a list of "model" and "app") for [Tool].UI, and lenient, textOnly and
+	// requiredByTag ("true" or "false") for the fields of [Tool] with these names.
 	ToolTag struct{}
 	// ResourceTag makes a method a resource. If the uri has variables, the method is a resource
 	// template, and the variables are the other fields of the struct. Tags: uri, name, title,
@@ -69,6 +67,8 @@ type Method struct {
 	Meta  mcp.Meta
 	// OutputSchema replaces the reflected output schema of a tool.
 	OutputSchema json.RawMessage
+	// Prepare changes the arguments of a tool's calls; see [Tool].
+	Prepare func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
 	// Annotations and Size describe a resource. A template has no size.
 	Annotations *mcp.Annotations
 	Size        *int64
@@ -227,6 +227,15 @@ func (s *service) description(m *serviceMethod) string {
 	return cmp.Or(m.tag.get("description"), s.descriptions[m.name])
 }
 
+// describer returns a function that returns the generated description of an argument of the method. It returns nil if
+// there are no descriptions.
+func (s *service) describer(m *serviceMethod) func(argument string) string {
+	if len(s.descriptions) == 0 {
+		return nil
+	}
+	return func(argument string) string { return s.descriptions[m.name+"."+argument] }
+}
+
 // meta returns the _meta of an entry, with its tags.
 func (s *service) meta(m *serviceMethod) (mcp.Meta, error) {
 	meta := m.Meta
@@ -238,18 +247,12 @@ func (s *service) meta(m *serviceMethod) (mcp.Meta, error) {
 }
 
 func (s *service) tool(m *serviceMethod) (*Entry, error) {
-	inputSchema, err := schema.ForType(m.arguments)
-	if err != nil {
-		return nil, fmt.Errorf("arguments: %w", err)
-	}
 	tool := Tool{
 		Name: cmp.Or(m.tag.get("name"), snakeCase(m.name)), Title: m.tag.get("title"),
-		Description: s.description(m), Icons: m.Icons, OutputSchema: m.OutputSchema,
+		Description: s.description(m), Icons: m.Icons, OutputSchema: m.OutputSchema, Prepare: m.Prepare,
 		Guards: m.Guards, CallMiddleware: m.CallMiddleware, Scopes: m.tag.list("scopes"), Metadata: m.tag.metadata,
 	}
-	if tool.InputSchema, err = s.describeProperties(m.name, inputSchema); err != nil {
-		return nil, err
-	}
+	var err error
 	if tool.Annotations, err = s.hints(m.tag); err != nil {
 		return nil, err
 	}
@@ -259,15 +262,17 @@ func (s *service) tool(m *serviceMethod) (*Entry, error) {
 	if tool.Meta, err = s.meta(m); err != nil {
 		return nil, err
 	}
-	if tool.TextOnly, err = m.tag.flag("textOnly"); err != nil {
-		return nil, err
+	for key, option := range map[string]*bool{"lenient": &tool.Lenient, "textOnly": &tool.TextOnly, "requiredByTag": &tool.RequiredByTag} {
+		if *option, err = m.tag.flag(key); err != nil {
+			return nil, err
+		}
 	}
 	tool.UI = m.tag.ui()
 	call, out, err := m.toolFunction()
 	if err != nil {
 		return nil, err
 	}
-	return newTypedTool(&tool, m.arguments, out, call)
+	return newTypedTool(&tool, s.describer(m), m.arguments, out, call)
 }
 
 // hints returns the annotations of a tool, or nil if there are none.
@@ -291,38 +296,6 @@ func (s *service) hints(tag *methodTag) (*mcp.ToolAnnotations, error) {
 	return &hints, nil
 }
 
-// describeProperties adds descriptions to properties of a schema that have none.
-func (s *service) describeProperties(method string, raw json.RawMessage) (json.RawMessage, error) {
-	if len(s.descriptions) == 0 {
-		return raw, nil
-	}
-	root, err := jsonscan.ReadObject(raw)
-	if err != nil || root.Get("properties") == nil {
-		return raw, err
-	}
-	properties, err := jsonscan.ReadObject(root.Get("properties"))
-	if err != nil {
-		return nil, err
-	}
-	described := root.Get("properties")
-	for property := range properties.All() {
-		name := jsonscan.Unquote(property.Key)
-		text := s.descriptions[method+"."+name]
-		object, err := jsonscan.ReadObject(property.Value)
-		if text == "" || err != nil || object.Get("description") != nil {
-			continue
-		}
-		value, err := jsonscan.Splice(nil, property.Value, jsonscan.Edit{Name: "description", Value: jsonscan.AppendString(nil, text)})
-		if err != nil {
-			return nil, err
-		}
-		if described, err = jsonscan.Splice(nil, described, jsonscan.Edit{Name: name, Value: value}); err != nil {
-			return nil, err
-		}
-	}
-	return jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "properties", Value: described})
-}
-
 func (s *service) prompt(m *serviceMethod) (*Entry, error) {
 	if m.result == nil {
 		return nil, errors.New("a prompt must have a result")
@@ -335,8 +308,7 @@ func (s *service) prompt(m *serviceMethod) (*Entry, error) {
 	if prompt.Meta, err = s.meta(m); err != nil {
 		return nil, err
 	}
-	describe := func(argument string) string { return s.descriptions[m.name+"."+argument] }
-	return newPrompt(&prompt, describe, m.arguments, m.result, m.call)
+	return newPrompt(&prompt, s.describer(m), m.arguments, m.result, m.call)
 }
 
 func (s *service) resource(m *serviceMethod) (*Entry, error) {

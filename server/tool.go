@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/paramheader"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -39,6 +40,23 @@ type Tool struct {
 	// headers, and must follow the rules of the protocol (since 2026-07-28).
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
+	// RequiredByTag makes only those arguments required that say so in a tag: jsonschema:"required", or
+	// validate:"required" or binding:"required", which other libraries read. It holds for nested structs too.
+	// Default: an argument is required unless it is a pointer, or has omitempty, omitzero or a default.
+	RequiredByTag bool
+	// Lenient understands arguments of another JSON type where their meaning is plain: "42" is 42, "true" is true,
+	// and a single value is a list with it; see [schema.Validator.Coerce]. The input schema is listed as it is.
+	Lenient bool
+	// Prepare changes the arguments of a call before Lenient has effect and they are validated: it may rename members
+	// that an older version had, for example. It gets a JSON object, {} if there are no arguments, and
+	// must return one. Guards, people who approve, middleware of the tool and the function get the changed arguments,
+	// and Options.Middleware of the server those that were sent. Prepare therefore runs before guards: it must be
+	// fast, have no effects, and return the same for the same arguments. The model gets its error, like that of invalid
+	// arguments, if the guards allow the call. Default: none.
+	Prepare func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
+	// Unvalidated passes the arguments of a raw tool to its function without validation. InputSchema is only listed
+	// then, and the function checks what it gets. A typed tool cannot have it.
+	Unvalidated bool
 	// TextOnly sends the JSON of a result as text only: the tool has no output schema, and its results no
 	// structured content. It is for typed functions.
 	TextOnly bool
@@ -88,7 +106,7 @@ func AddTool[In, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *
 // NewTool returns the entry of a tool, for [Server.Replace] or [NewCatalog]. The error explains why
 // the tool is invalid.
 func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) (Out, error)) (*Entry, error) {
-	return newTypedTool(&tool, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
+	return newTypedTool(&tool, nil, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
 		out, err := fn(ctx, r, *in.(*In))
 		return &out, err
 	})
@@ -99,13 +117,19 @@ func NewTool[In, Out any](tool Tool, fn func(ctx context.Context, r *Request, in
 // generic functions do nothing but convert to a function.
 type function func(ctx context.Context, r *Request, in any) (out any, err error)
 
-// newTypedTool returns the entry of a function that takes arguments and returns results of these types.
-func newTypedTool(tool *Tool, in, out reflect.Type, fn function) (*Entry, error) {
-	arguments, err := schema.NewTypeDecoder(in, &schema.DecoderOptions{Schema: tool.InputSchema})
+// newTypedTool returns the entry of a function that takes arguments and returns results of these types. describe
+// returns the description of an argument without a tag for it; it may be nil.
+func newTypedTool(tool *Tool, describe func(argument string) string, in, out reflect.Type, fn function) (*Entry, error) {
+	if tool.Unvalidated {
+		return nil, fmt.Errorf("tool %q: Unvalidated is for raw tools: only valid arguments fit a type", tool.Name)
+	}
+	arguments, err := schema.NewTypeDecoder(in, &schema.DecoderOptions{Schema: tool.InputSchema, RequiredByTag: tool.RequiredByTag})
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: arguments: %w", tool.Name, err)
 	}
-	tool.InputSchema = arguments.Schema()
+	if tool.InputSchema, err = describeProperties(arguments.Schema(), describe); err != nil {
+		return nil, fmt.Errorf("tool %q: arguments: %w", tool.Name, err)
+	}
 	decode := func(m *schema.Memory) decoder {
 		arguments := arguments.WithMemory(m)
 		return func(ctx context.Context, raw json.RawMessage) (any, error) {
@@ -122,8 +146,41 @@ func newTypedTool(tool *Tool, in, out reflect.Type, fn function) (*Entry, error)
 	})
 }
 
+// describeProperties adds descriptions to properties of a schema that have none.
+func describeProperties(raw json.RawMessage, describe func(property string) string) (json.RawMessage, error) {
+	if describe == nil {
+		return raw, nil
+	}
+	root, err := jsonscan.ReadObject(raw)
+	if err != nil || root.Get("properties") == nil {
+		return raw, err
+	}
+	properties, err := jsonscan.ReadObject(root.Get("properties"))
+	if err != nil {
+		return nil, err
+	}
+	described := root.Get("properties")
+	for property := range properties.All() {
+		name := jsonscan.Unquote(property.Key)
+		text := describe(name)
+		object, err := jsonscan.ReadObject(property.Value)
+		if text == "" || err != nil || object.Get("description") != nil {
+			continue
+		}
+		value, err := jsonscan.Splice(nil, property.Value, jsonscan.Edit{Name: "description", Value: jsonscan.AppendString(nil, text)})
+		if err != nil {
+			return nil, err
+		}
+		if described, err = jsonscan.Splice(nil, described, jsonscan.Edit{Name: name, Value: value}); err != nil {
+			return nil, err
+		}
+	}
+	return jsonscan.Splice(nil, raw, jsonscan.Edit{Name: "properties", Value: described})
+}
+
 // AddRawTool registers a function that gets its arguments as JSON. tool.InputSchema is required,
-// and the arguments are validated against it. The function gets the arguments unchanged, and null only
+// and the arguments are validated against it, unless tool.Unvalidated is set. The function gets the arguments
+// as they were sent, or as tool.Prepare and tool.Lenient have changed them, and null only
 // where the schema accepts it. AddRawTool panics, with the file and line of the
 // caller, if the tool cannot be registered.
 func AddRawTool(s *Server, tool Tool, fn func(ctx context.Context, r *Request, arguments json.RawMessage) (mcp.Result, error)) {
@@ -136,17 +193,22 @@ func NewRawTool(tool Tool, fn func(ctx context.Context, r *Request, arguments js
 	if err := checkInput(tool.InputSchema); err != nil {
 		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
 	}
-	if tool.TextOnly {
-		return nil, fmt.Errorf("tool %q: TextOnly is for typed functions", tool.Name)
+	if tool.TextOnly || tool.RequiredByTag {
+		return nil, fmt.Errorf("tool %q: TextOnly and RequiredByTag are for typed functions", tool.Name)
 	}
-	validator, err := schema.Compile(tool.InputSchema, nil)
-	if err != nil {
-		return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
+	decode := func(*schema.Memory) decoder {
+		return func(context.Context, json.RawMessage) (any, error) { return nil, nil }
 	}
-	decode := func(m *schema.Memory) decoder {
-		validator := validator.WithMemory(m)
-		return func(ctx context.Context, raw json.RawMessage) (any, error) {
-			return nil, validator.Validate(ctx, orEmptyObject(raw))
+	if !tool.Unvalidated {
+		validator, err := schema.Compile(tool.InputSchema, nil)
+		if err != nil {
+			return nil, fmt.Errorf("tool %q: InputSchema: %w", tool.Name, err)
+		}
+		decode = func(m *schema.Memory) decoder {
+			validator := validator.WithMemory(m)
+			return func(ctx context.Context, raw json.RawMessage) (any, error) {
+				return nil, validator.Validate(ctx, orEmptyObject(raw))
+			}
 		}
 	}
 	return newTool(&tool, reflect.TypeFor[any](), decode, func(ctx context.Context, r *Request, _ any, _ *output) (mcp.Result, error) {
@@ -187,6 +249,10 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 	if err := tool.checkTask(); err != nil {
 		return fail("", err)
 	}
+	prepare, err := tool.preparation()
+	if err != nil {
+		return fail("InputSchema: ", err)
+	}
 	o, err := newOutput(out, tool)
 	if err != nil {
 		return fail("", err)
@@ -207,7 +273,7 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 		return fail("", err)
 	}
 	e := newEntry(mcp.KindTool, tool.Name, definition, tool.Scopes, tool.Metadata, pending{
-		guards: tool.Guards, middleware: tool.CallMiddleware, timeout: tool.Timeout,
+		guards: tool.Guards, middleware: tool.CallMiddleware, timeout: tool.Timeout, prepare: prepare,
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
 			memory := memoryOf(s)
 			decode, o := decoderWith(memory), o.withMemory(memory)
@@ -215,6 +281,9 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 				arguments := call.Member("arguments")
 				if arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
 					return nil, invalidParams("arguments must be an object")
+				}
+				if err := prepare.failure(call); err != nil {
+					return nil, err
 				}
 				in, err := decode(ctx, arguments)
 				if err != nil && !isProtocolError(err) {
@@ -285,7 +354,7 @@ func AddStream[In, Chunk, Out any](s *Server, tool Tool, fn func(ctx context.Con
 // NewStream returns the entry of a streaming tool, for [Server.Replace] or [NewCatalog]. The error
 // explains why the tool is invalid.
 func NewStream[In, Chunk, Out any](tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) (*Entry, error) {
-	return newTypedTool(&tool, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
+	return newTypedTool(&tool, nil, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, r *Request, in any) (any, error) {
 		sender := &chunkSender{request: r}
 		out := reduce(func(yield func(Chunk) bool) {
 			sender.begin()
