@@ -135,7 +135,7 @@ type Call struct {
 	uri       string
 	recheck   func(ctx context.Context, t *Target) error
 	original  *Call  // the call that this is a copy of; nil if it is no copy
-	values    *value // unused in copies
+	values    *value // nil in copies, except forks
 }
 
 // A value is an element of a linked list.
@@ -221,7 +221,7 @@ func (c *Call) withParams(params json.RawMessage) (*Call, error) {
 		return nil, err
 	}
 	changed := *c
-	changed.request, changed.original = request, c
+	changed.request, changed.original, changed.values = request, c, nil
 	return &changed, nil
 }
 
@@ -232,7 +232,7 @@ func (c *Call) withParams(params json.RawMessage) (*Call, error) {
 func (c *Call) Enter(inner *Target, params json.RawMessage, recheck func(ctx context.Context, t *Target) error) (*Call, error) {
 	if params == nil {
 		entered := *c
-		entered.original, entered.target, entered.recheck = c, inner, recheck
+		entered.original, entered.values, entered.target, entered.recheck = c, nil, inner, recheck
 		return &entered, nil
 	}
 	entered, err := c.withParams(params)
@@ -276,18 +276,36 @@ func (c *Call) Recheck(ctx context.Context) error {
 // Set stores a value for this run of the call. The call and all its copies share it. Keys are
 // compared with ==. It must not be called concurrently.
 func (c *Call) Set(key, val any) {
-	for c.original != nil {
-		c = c.original
-	}
+	c = c.holder()
 	c.values = &value{key, val, c.values}
 }
 
-// Get returns the last value that was set with the key in this run, or nil.
-func (c *Call) Get(key any) any {
-	for c.original != nil {
+// holder returns the call that has the values of c.
+func (c *Call) holder() *Call {
+	for c.original != nil && c.values == nil {
 		c = c.original
 	}
-	for v := c.values; v != nil; v = v.next {
+	return c
+}
+
+// Fork returns a copy of the call with the same values. Later, [Call.Set] changes those of the call or those of
+// the fork and its copies. A handler that may return before next does gives next a fork, so that next does not change
+// values while the caller of the handler reads them.
+func (c *Call) Fork() *Call {
+	fork := *c
+	fork.original, fork.values = c, &value{forked{}, true, c.holder().values} // not nil, also without values
+	return &fork
+}
+
+// forked is the key of the first value of a fork.
+type forked struct{}
+
+// Join gives the call the values of its fork. It is called when the fork is not used any more.
+func (c *Call) Join(fork *Call) { c.holder().values = fork.values }
+
+// Get returns the last value that was set with the key in this run, or nil.
+func (c *Call) Get(key any) any {
+	for v := c.holder().values; v != nil; v = v.next {
 		if v.key == key {
 			return v.value
 		}

@@ -239,3 +239,41 @@ func TestAsInputRequired(t *testing.T) {
 		})
 	}
 }
+
+// A fork has the values of its call. What is set later is known only to one of the two, and to its copies, until the fork
+// is joined.
+func TestFork(t *testing.T) {
+	root := newCall(t, `{"name":"a"}`, nil)
+	call, err := root.WithParams(json.RawMessage(`{"name":"b"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Set("before", 1)
+	var rechecked []string
+	root.Resolve(&mcp.Target{Name: "a"}, "", func(context.Context, *mcp.Target) error {
+		rechecked = append(rechecked, "root")
+		return nil
+	})
+	fork := call.Fork()
+	entered, err := fork.Enter(&mcp.Target{Name: "inner"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered.Set("inside", 2)
+	call.Set("outside", 3)
+	for name, of := range map[string]*mcp.Call{"fork": fork, "copy of the fork": entered} {
+		if of.Get("before") != 1 || of.Get("inside") != 2 || of.Get("outside") != nil {
+			t.Errorf("the %s has %v, %v and %v", name, of.Get("before"), of.Get("inside"), of.Get("outside"))
+		}
+	}
+	if root.Get("before") != 1 || root.Get("inside") != nil || root.Get("outside") != 3 {
+		t.Errorf("the call has %v, %v and %v", root.Get("before"), root.Get("inside"), root.Get("outside"))
+	}
+	if err := entered.Recheck(t.Context()); err != nil || len(rechecked) != 1 {
+		t.Errorf("the fork has rechecked %q, %v", rechecked, err)
+	}
+	call.Join(fork)
+	if root.Get("inside") != 2 || root.Get("outside") != nil {
+		t.Errorf("the joined call has %v and %v", root.Get("inside"), root.Get("outside"))
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/deadline"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -138,15 +137,17 @@ func (e *Entry) compose(s *Server) *Entry {
 		shown = nil
 	}
 	// Each line runs before the next one, and Options.Middleware before all of them.
-	done.Handle = withTimeout(d.timeout, t,
+	limit := newTimeLimit(s, d.timeout, t)
+	done.Handle = limit.begin(
 		d.prepare.before( // changes the arguments
 			authorize(guards, t, // Check, or Visible of a guard without Check
-				e.withoutPublicCache(guards,
-					e.bind(s, // validates and decodes the arguments
-						chain(
-							d.guards, // Run
-							d.middleware,
-						)))))) // the function
+				limit.answer(
+					e.withoutPublicCache(guards,
+						e.bind(s, // validates and decodes the arguments
+							chain(
+								d.guards, // Run
+								d.middleware,
+							))))))) // the function
 	done.Complete = authorize(guards, t, applyMiddleware(chain(d.guards, d.middleware), e.Complete))
 	done.Visible = combineVisible(guards, t, shown)
 	done.Subscribe = authorizeSubscribe(guards, t, e.Subscribe)
@@ -407,24 +408,6 @@ func (d *decodedArguments) matches(call *mcp.Call) bool {
 // guard, or a person, has approved other arguments.
 var errArgumentsChanged = &jsonrpc.Error{
 	Code: jsonrpc.InternalError, Message: "a middleware of the server has changed the arguments after they were validated",
-}
-
-// withTimeout bounds the time of a handler. Time spent waiting for a person does not count.
-func withTimeout(timeout time.Duration, t *mcp.Target, next mcp.Handler) mcp.Handler {
-	if timeout <= 0 {
-		return next
-	}
-	late := fmt.Errorf("%v %q took longer than %v", t.Kind, t.Name, timeout)
-	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		ctx, cancel := deadline.With(ctx, timeout, late)
-		defer cancel()
-		defer endRunWith(ctx, call)()
-		result, err := next(ctx, call)
-		if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused && !isProtocolError(err) && context.Cause(ctx) == late {
-			err = functionErrorOf(late)
-		}
-		return result, err
-	}
 }
 
 // withoutPublicCache makes results private that are read behind guards. A shared cache would serve

@@ -465,7 +465,7 @@ func (dependencyPanic) Error() string { return "it panicked" }
 func (e dependencyPanic) Unwrap() error { return e.panicError }
 
 // Shutdown ends subscriptions, rejects new calls, waits for running calls until ctx ends, and stops
-// mounts and dependencies in reverse order. Tasks are running calls while their functions work. Those that
+// mounts and dependencies in reverse order. Functions that run after their timeout are running calls. Tasks are running calls while their functions work. Those that
 // wait for a person, for an approval or an answer, are given up immediately: with a Store, another replica
 // continues them, or the next process; without one, they end with the process. It does not close
 // connections; their transports do, and stdio.Serve and streamable.Serve return. It may be called more than
@@ -505,6 +505,17 @@ func (c *callCounter) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {
+		return false
+	}
+	c.running++
+	return true
+}
+
+// extend counts a function that goes on after its call has ended. It returns false if no call is running.
+func (c *callCounter) extend() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == 0 {
 		return false
 	}
 	c.running++

@@ -112,7 +112,7 @@ type Options struct {
 	// Negative: no limit, which lets a caller use about 100 times the memory of its message.
 	ValidationMemory int64
 	// RetainedBytes is how many bytes clients may leave behind in this process: handshakes of sessions,
-	// watched resources, open subscriptions and streams of events, and tasks. Tasks may use
+	// watched resources, open subscriptions and streams of events, functions that run after their timeout, and tasks. Tasks may use
 	// half of them. With a Store, tasks do not count for the process: half of the bytes are a limit of
 	// their own, for the tasks of all replicas. Webhooks have a limit of their own, of as many bytes. A request for which there is no room is refused with
 	// [jsonrpc.Busy]. While more than half of the bytes are used, one client has at most an eighth, so
@@ -177,6 +177,7 @@ type Server struct {
 	stopping chan struct{}
 	stopOnce sync.Once
 	calls    callCounter
+	late     lateFunctions
 
 	recheckFunc func(ctx context.Context, t *mcp.Target) error // the method recheck, allocated once
 }

@@ -60,9 +60,12 @@ type Tool struct {
 	// TextOnly sends the JSON of a result as text only: the tool has no output schema, and its results no
 	// structured content. It is for typed functions.
 	TextOnly bool
-	// Timeout bounds one run of a call, including its guards. The context of the run ends, and the
-	// reply is sent when the function returns. Time spent waiting for a person does not count.
-	// Default: no bound.
+	// Timeout bounds one run of a call, including its guards. The context of the run ends, and the caller
+	// gets an error, also if the function ignores its context. What the function returns later is logged and
+	// dropped; see [Server.LateFunctions]. [Server.Shutdown] waits for it. Functions that go on count toward
+	// [Options].RetainedBytes; when a client has left too many, and for an entry of a [NewCatalog], the reply is sent when
+	// the function returns. A task fails when its function returns, or a minute later. Time spent waiting for a
+	// person does not count. Default: no bound.
 	Timeout time.Duration
 	// Task says whether calls continue as tasks. Default: [TaskForbidden].
 	Task TaskMode

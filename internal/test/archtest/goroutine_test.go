@@ -60,6 +60,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/mount.go":                          "the Run of a mounted provider; Shutdown waits for it",
 		"server/roots.go":                          "passes changed roots to the providers; RootsChanged waits for them",
 		"server/task_run.go":                       "ends the run of a function whose time is over; stopped when the function has returned",
+		"server/timeout.go":                        "runs a function with a timeout, and waits for a late one; the call or Shutdown waits for it",
 		"server/resources/watch.go":                "polls modification times until its context ends; Watch waits for it",
 		"server/memory/memorytest/records.go":      "concurrent users of a store; the test waits for them",
 		"internal/lab/conformance/suite.go":        "reads the output of the tested server; stop waits for it",
