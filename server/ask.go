@@ -57,6 +57,9 @@ func Elicit[T any](r *Request, key, message string) (T, error) {
 
 // elicitInto is [Elicit] for a pointer to a value of any type.
 func (r *Request) elicitInto(key, message string, into any) error {
+	if r == nil {
+		return errNoCaller
+	}
 	form, err := formOf(r.server, reflect.TypeOf(into).Elem())
 	if err != nil {
 		return err
@@ -149,6 +152,9 @@ func (r *Request) ask(key, method string, params mcp.Result, into json.Unmarshal
 		}
 		question.Params = encoded
 	}
+	if r == nil {
+		return errNoCaller
+	}
 	answer, err := r.call.Input(key, question)
 	if err != nil {
 		if _, asks := mcp.AsInputRequired(err); asks {
@@ -161,6 +167,8 @@ func (r *Request) ask(key, method string, params mcp.Result, into json.Unmarshal
 	}
 	return nil
 }
+
+var errNoCaller = errors.New("a nil *server.Request has no caller to ask; package servertest makes a request that has one")
 
 // An openQuestion is an element of the list of questions without an answer in this run.
 type openQuestion struct {
@@ -207,6 +215,9 @@ func (r *Request) warnUnasked(ctx context.Context, err error) {
 // result cannot be encoded or decoded. If a client sends the same answers twice, the code after the
 // question runs twice. Once must not be called concurrently with the same key.
 func Once[T any](r *Request, key string, fn func() (T, error)) (T, error) {
+	if r == nil {
+		return fn()
+	}
 	key = "once/" + key
 	var value T
 	if kept, ok := r.call.Load(key); ok {
@@ -340,6 +351,9 @@ func SampleAs[T any](r *Request, key string, params *mcp.CreateMessageParams) (T
 
 // sampleInto is [SampleAs] for a pointer to a value of any type.
 func (r *Request) sampleInto(key string, params *mcp.CreateMessageParams, into any) error {
+	if r == nil {
+		return errNoCaller
+	}
 	value := reflect.ValueOf(into).Elem()
 	decoder, err := schema.NewTypeDecoder(value.Type(), &schema.DecoderOptions{Memory: memoryOf(r.server)})
 	if err != nil {

@@ -404,7 +404,7 @@ func Value[T any](r *Request) T {
 }
 
 func (r *Request) dependency(of reflect.Type) (value any, ok bool) {
-	if r.server == nil {
+	if r == nil || r.server == nil {
 		return nil, false
 	}
 	value, ok = r.server.life.values[of]

@@ -25,6 +25,9 @@ import (
 // [Request.Call] identifies the call in all its runs. Over HTTP, the context of the function has the
 // values of the request's context, in each run; over WebSocket and HTTP+SSE it is the request that has
 // opened the session.
+//
+// A nil *Request is a request without a caller, for tests that call a function directly: what would be sent to the
+// caller is dropped, and questions are errors. Package servertest makes one that answers questions.
 type Request struct {
 	ctx    context.Context // of the run
 	call   *mcp.Call
@@ -33,22 +36,54 @@ type Request struct {
 	result structuredResult             // see output.encoded
 }
 
-// Call returns the call.
-func (r *Request) Call() *mcp.Call { return r.call }
+// NewRequest returns the request of a call, for programs and tests that call functions of tools, prompts and
+// resources themselves. The server has the dependencies of the function; nil means that there are none.
+// ctx is the context of the run.
+func NewRequest(ctx context.Context, s *Server, call *mcp.Call) *Request {
+	return &Request{ctx: ctx, call: call, server: s}
+}
+
+// Call returns the call. It is nil for a nil Request.
+func (r *Request) Call() *mcp.Call {
+	if r == nil {
+		return nil
+	}
+	return r.call
+}
 
 // Caller describes the caller. It is shared between calls and must not be changed.
-func (r *Request) Caller() *mcp.Caller { return r.call.Caller }
+func (r *Request) Caller() *mcp.Caller {
+	if r == nil {
+		return &mcp.Caller{}
+	}
+	return r.call.Caller
+}
 
 // Header returns the header of the HTTP request that the call came with, or nil; see [transport.Header], which guards and
 // middleware call. It must not be changed.
-func (r *Request) Header() textproto.MIMEHeader { return transport.Header(r.ctx) }
+func (r *Request) Header() textproto.MIMEHeader {
+	if r == nil {
+		return nil
+	}
+	return transport.Header(r.ctx)
+}
 
 // SessionID returns the id of the session that the call belongs to, or ""; see [transport.SessionID], which guards and
 // middleware call.
-func (r *Request) SessionID() string { return transport.SessionID(r.ctx) }
+func (r *Request) SessionID() string {
+	if r == nil {
+		return ""
+	}
+	return transport.SessionID(r.ctx)
+}
 
 // Meta returns a member of the request's _meta, or nil. It must not be changed.
-func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta", key) }
+func (r *Request) Meta(key string) json.RawMessage {
+	if r == nil {
+		return nil
+	}
+	return r.call.Member("_meta", key)
+}
 
 // Progress sends a progress notification if the caller has asked for it, and otherwise does
 // nothing. done must increase with each call; other values are dropped. total is 0 if it is
@@ -56,6 +91,9 @@ func (r *Request) Meta(key string) json.RawMessage { return r.call.Member("_meta
 // before the result. Progress blocks while the connection is slow. The error is the error of ctx or an error of
 // the connection.
 func (r *Request) Progress(ctx context.Context, done, total float64, message string) error {
+	if r == nil {
+		return nil
+	}
 	token := r.call.ProgressToken()
 	if token == nil {
 		return nil
@@ -79,7 +117,11 @@ func (r *Request) Progress(ctx context.Context, done, total float64, message str
 // chunks have it as their total, so that the caller can show how far the stream is. A stream that does
 // not know the number does not call SetChunks. A total of 0 or less means that the number is not known.
 // Outside of a stream SetChunks does nothing. Unlike other methods, it must not be called concurrently: the function calls it, or the sequence that it returns.
-func (r *Request) SetChunks(total int) { r.call.Set(chunksKey{}, total) }
+func (r *Request) SetChunks(total int) {
+	if r != nil {
+		r.call.Set(chunksKey{}, total)
+	}
+}
 
 // chunksKey is the key of the number of chunks in the values of a call.
 type chunksKey struct{}
@@ -97,7 +139,11 @@ var progressReports sync.Pool // of *report
 // result. With 0 the client chooses when. Detach works for clients over streamable HTTP with
 // version 2025-11-25, and otherwise does nothing. MCP 2025-11-25, basic/transports, "Sending
 // Messages to the Server".
-func (r *Request) Detach(retry time.Duration) { r.call.Detach(retry) }
+func (r *Request) Detach(retry time.Duration) {
+	if r != nil {
+		r.call.Detach(retry)
+	}
+}
 
 // Logger returns a logger that sends records to the caller as log messages, before the result of
 // the call. Records below the level that the caller has set are not sent. name may be empty.
@@ -107,7 +153,7 @@ func (r *Request) Logger(name string) *slog.Logger {
 
 // logger returns the logger for the operator.
 func (r *Request) logger() *slog.Logger {
-	if r.server == nil {
+	if r == nil || r.server == nil {
 		return slog.Default()
 	}
 	return r.server.options.Logger

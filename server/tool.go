@@ -402,7 +402,7 @@ func (s *chunkSender) send(ctx context.Context, chunk any, err error) bool {
 }
 
 func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
-	if r.call.ProgressToken() == nil {
+	if r == nil || r.call.ProgressToken() == nil {
 		return nil
 	}
 	text, err := jsonvalue.Marshal(chunk)

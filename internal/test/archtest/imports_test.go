@@ -158,7 +158,7 @@ bridge/toolserver:        jsonrpc mcp transport transport/httptransport server c
                           internal/httpguard bridge/internal/frontend internal/jsonscan internal/jsonvalue net/http
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/httptransport transport/sse transport/streamable transport/ws client internal/test/leaktest internal/test/memnet internal/sse server/internal/unasked testing net/http
+server/servertest:        jsonrpc mcp transport transport/httptransport transport/sse transport/streamable transport/ws client server internal/test/leaktest internal/test/memnet internal/sse server/internal/unasked testing net/http
 
 # Runs tests over every transport.
 internal/test/transporttests: transport transport/httptransport transport/sse transport/streamable transport/ws internal/test/leaktest testing net/http
