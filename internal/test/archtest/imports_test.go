@@ -193,6 +193,8 @@ internal/lab/killbench:   jsonrpc mcp transport/streamable client os/exec
 # Changes the source and runs the tests of the changed package.
 internal/test/mutate:     internal/procgroup os/exec
 internal/lab/conformance/proxied: mcp transport/stdio transport/streamable server client bridge net/http
+# Is built together with other libraries.
+internal/lab/compat:      mcp transport server client bridge
 
 .:
 `
