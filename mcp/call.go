@@ -243,6 +243,24 @@ func (c *Call) Enter(inner *Target, params json.RawMessage, recheck func(ctx con
 	return entered, nil
 }
 
+// WithResponder returns a copy of the call that asks and notifies through another responder. The copy has params of its
+// own, and the values that are set in this run at this time; it does not share later ones. So it may be used by a
+// goroutine that continues after this run.
+func (c *Call) WithResponder(responder Responder) (*Call, error) {
+	request, err := jsonrpc.NewRequest(c.request.ID, c.request.Method, bytes.Clone(c.request.Params))
+	if err != nil {
+		return nil, err
+	}
+	root := c
+	for root.original != nil {
+		root = root.original
+	}
+	own := NewCall(request, c.Caller, responder)
+	own.values = root.values
+	own.Resolve(c.target, c.uri, func(ctx context.Context, _ *Target) error { return c.Recheck(ctx) })
+	return &own, nil
+}
+
 // Resolve sets the target of the call and, for a resource, its URI. A server calls it once, when it
 // receives the call. [Call.Recheck] calls recheck, which may be nil.
 func (c *Call) Resolve(target *Target, uri string, recheck func(ctx context.Context, t *Target) error) {
