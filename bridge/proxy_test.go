@@ -367,3 +367,32 @@ func TestRefusedSubscription(t *testing.T) {
 		}
 	})
 }
+
+// A blocking tool of an upstream runs once, whichever versions its caller and the upstream use.
+func TestBlockingToolOfUpstream(t *testing.T) {
+	eachPair(t, func(t *testing.T, caller, upstream client.Era) {
+		var runs atomic.Int32
+		shop := newServer("shop")
+		server.AddTool(shop, server.Tool{Name: "ask", Blocking: true}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+			runs.Add(1)
+			var cities []string
+			for range 2 {
+				answer, err := server.Elicit[struct{ City string }](r, "city", "Where?")
+				if err != nil {
+					return "", err
+				}
+				cities = append(cities, answer.City)
+				if err := r.Progress(ctx, float64(len(cities)), 2, ""); err != nil {
+					return "", err
+				}
+			}
+			return strings.Join(cities, " and "), nil
+		})
+		c := newClient(t, mount(t, bridge.Proxy(dialerTo(shop).speaks(upstream), &bridge.ProxyOptions{Logger: quiet()})), caller)
+		steps := 0
+		result, err := c.CallTool(t.Context(), "ask", nil, &client.CallOptions{Progress: func(*mcp.ProgressParams) { steps++ }})
+		if got := texts(t, result, err); got != "Bonn and Bonn" || runs.Load() != 1 || steps != 2 {
+			t.Errorf("the tool says %q after %d runs and %d notifications", got, runs.Load(), steps)
+		}
+	})
+}

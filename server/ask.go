@@ -37,13 +37,14 @@ func (e *DeclinedError) Error() string {
 // asked, and then the function runs again from its first line: code before the question runs again,
 // with its side effects. [Once] prevents that. If the function returns something else, the question
 // is never asked, and [Options].Logger gets a warning. A call may ask in 10 rounds, in all versions
-// of the protocol; then it fails.
+// of the protocol; then it fails. In a tool with [Tool].Blocking, Elicit waits for the answer instead, or
+// until the context of the function ends, and returns the cause.
 //
 // If the user declines or cancels, the error is a *[DeclinedError]. An answer that does not fit T is
 // a *[jsonrpc.Error] with [jsonrpc.InvalidParams]. Members that the form does not have are ignored,
 // and null for an optional member means that it is absent. If the client cannot be asked, the error
-// is a *[jsonrpc.Error] with [mcp.CodeMissingClientCapability]. Elicit does not block, and may be
-// called concurrently with other keys.
+// is a *[jsonrpc.Error] with [mcp.CodeMissingClientCapability]. Elicit does not block, except in a tool with
+// [Tool].Blocking, and may be called concurrently with other keys.
 //
 // A form must not ask for secrets; use [ElicitURL] for that. MCP 2025-11-25, client/elicitation.
 func Elicit[T any](r *Request, key, message string) (T, error) {
@@ -208,7 +209,8 @@ func (r *Request) warnUnasked(ctx context.Context, err error) {
 }
 
 // Once calls fn in the first run of a call and returns the stored result in later runs, so that a
-// side effect before a question happens once. key identifies the result among the results of the call.
+// side effect before a question happens once. The function of a tool with [Tool].Blocking needs it only if its task may
+// begin again. key identifies the result among the results of the call.
 //
 // The result is encoded as JSON, and the client carries it, encrypted, between the runs; keep it
 // small. If fn returns an error, Once returns it and stores nothing. Other errors say that the

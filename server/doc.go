@@ -108,12 +108,13 @@
 //  1. Code before a question runs again. [Once] keeps its result.
 //  2. Questions whose errors are combined with errors.Join are asked together.
 //  3. A timeout does not count the time that a person takes to answer.
+//  4. In a tool with [Tool].Blocking they wait for the answer instead, and the function runs once.
 //
 // # Concurrency
 //
 //  1. All functions and methods of this package may be called concurrently, also while the
 //     server serves, unless their documentation says otherwise.
-//  2. Functions run concurrently, each on the goroutine of its call.
+//  2. Functions run concurrently, each on the goroutine of its call, and those of blocking tools on one of their own.
 //  3. A call is resolved to an entry when it arrives. Later changes of the catalog do not
 //     change that entry; [mcp.Call.Recheck] reports whether it is still offered unchanged.
 //

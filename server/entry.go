@@ -61,6 +61,7 @@ type Entry struct {
 	Forwards bool
 
 	pending  *pending // nil once the entry is in a catalog
+	blocking bool     // the function of the tool is blocking
 	composed bool     // Visible includes the guards, and calls are checked against it
 }
 

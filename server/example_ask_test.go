@@ -87,6 +87,28 @@ func ExampleOnce() {
 	// receipt of payment 1 sent to ada@example.com
 }
 
+// The function asks in the middle of its work, far below the tool. It waits for the answer and runs once.
+func ExampleTool_blocking() {
+	bake := func(r *server.Request) error {
+		fmt.Println("the dough is kneaded")
+		hot, err := server.Elicit[bool](r, "hot", "Is the oven hot?")
+		fmt.Println("the bread is in the oven:", hot)
+		return err
+	}
+	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
+	server.AddTool(s, server.Tool{Name: "bake", Blocking: true}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+		return "bread", bake(r)
+	})
+	session := dial(s, &client.Options{Elicit: answer(mcp.ElicitAccept, `{"value":true}`)})
+	defer session.Close()
+	say(session, "bake", nil)
+	// Output:
+	// the dough is kneaded
+	// asked: Is the oven hot?
+	// the bread is in the oven: true
+	// bread
+}
+
 func ExampleSample() {
 	s := server.New(mcp.Implementation{Name: "bakery", Version: "1.0.0"}, nil)
 	server.AddTool(s, server.Tool{Name: "slogan"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {

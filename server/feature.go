@@ -19,6 +19,7 @@ var features = []*feature{
 	&loggingFeature,
 	&skillFeature,
 	&eventFeature,
+	&blockingFeature,
 	&taskFeature, // tasks publish events: they are stopped first
 }
 
@@ -163,6 +164,9 @@ func (s *Server) invoke(ctx context.Context, call *mcp.Call, entry *Entry) (mcp.
 		return s.list(ctx, call, m.list)
 	case m.handle != nil:
 		return m.handle(s, ctx, call, entry)
+	}
+	if entry.blocking && call.Get(blockingKey{}) == nil {
+		call.Set(blockingKey{}, s)
 	}
 	result, err := entry.Handle(ctx, call)
 	if kept, ok := result.(*mcp.Task); ok && err == nil {

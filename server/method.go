@@ -319,7 +319,7 @@ type methodTag struct {
 func tagKeys(of reflect.Type) []string {
 	switch of {
 	case reflect.TypeFor[ToolTag]():
-		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "tags", "scopes", "metadata", "reduce", "ui", "visibility", "lenient", "textOnly", "requiredByTag"}
+		return []string{"name", "title", "description", "readOnly", "destructive", "idempotent", "openWorld", "timeout", "blocking", "tags", "scopes", "metadata", "reduce", "ui", "visibility", "lenient", "textOnly", "requiredByTag"}
 	case reflect.TypeFor[ResourceTag]():
 		return []string{"uri", "name", "title", "description", "mimeType", "ttl", "cache", "tags", "scopes", "metadata"}
 	case reflect.TypeFor[PromptTag]():

@@ -95,7 +95,7 @@ func (r *Request) Progress(ctx context.Context, done, total float64, message str
 		return nil
 	}
 	token := r.call.ProgressToken()
-	if token == nil {
+	if token == nil && !r.continues() {
 		return nil
 	}
 	p, ok := progressReports.Get().(*progressReport)
@@ -171,7 +171,7 @@ type logHandler struct {
 // Enabled reports whether the caller wants messages of this level.
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 	wanted := h.request.Caller().LogLevel
-	return wanted != "" && levelOf(level).Severity() >= wanted.Severity()
+	return h.request.continues() || wanted != "" && levelOf(level).Severity() >= wanted.Severity()
 }
 
 // Handle sends one record. Its data is an object with the message and the attributes. Groups are

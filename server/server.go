@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/schema"
+	"github.com/dovetail-go/dovetail/server/internal/blocking"
 	"github.com/dovetail-go/dovetail/server/webhook/delivery"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -112,8 +113,8 @@ type Options struct {
 	// Negative: no limit, which lets a caller use about 100 times the memory of its message.
 	ValidationMemory int64
 	// RetainedBytes is how many bytes clients may leave behind in this process: handshakes of sessions,
-	// watched resources, open subscriptions and streams of events, functions that run after their timeout, and tasks. Tasks may use
-	// half of them. With a Store, tasks do not count for the process: half of the bytes are a limit of
+	// watched resources, open subscriptions and streams of events, functions that run after their timeout, calls of blocking tools,
+	// and tasks. Tasks may use half of them, and calls of blocking tools a quarter. With a Store, tasks do not count for the process: half of the bytes are a limit of
 	// their own, for the tasks of all replicas. Webhooks have a limit of their own, of as many bytes. A request for which there is no room is refused with
 	// [jsonrpc.Busy]. While more than half of the bytes are used, one client has at most an eighth, so
 	// that there is room for others: an authenticated principal, or without one a network, see
@@ -167,6 +168,7 @@ type Server struct {
 
 	// the state of features
 	tasks        tasks
+	blocking     *blocking.Calls
 	webhooks     webhooks
 	eventStreams *quota.Quota
 
@@ -225,6 +227,7 @@ func New(info mcp.Implementation, opts *Options) *Server {
 		s.exchange = newExchange(s)
 	}
 	s.tasks.polls = quota.New("subscriptions to tasks", maxTaskPolls, maxTaskPollsPerPrincipal)
+	s.blocking = s.newBlockingCalls()
 	s.features, s.methods = features, newMethods(features)
 	s.era = era.NewServer(core{s}, s.stateKey, s.retained)
 	return s
@@ -321,6 +324,9 @@ func (s *Server) Serve(ctx context.Context, call *mcp.Call) (result mcp.Result, 
 		return nil, err
 	}
 	if !s.calls.begin() {
+		if s.blocking.Holds(call.ID()) {
+			return nil, blocking.ErrShutdown
+		}
 		return nil, errStopping
 	}
 	defer func() {

@@ -22,8 +22,8 @@ type (
 	// ToolTag makes a method a tool. Tags: name (default: the method's name in snake_case), title,
 	// description, readOnly, destructive, idempotent, openWorld ("true" or "false"), timeout (a Go
 	// duration), tags and scopes (lists with commas), metadata (a list of key=value), reduce for
-	// streams, ui (a URI) and visibility (a list of "model" and "app") for [Tool].UI, and lenient, textOnly and
-	// requiredByTag ("true" or "false") for the fields of [Tool] with these names.
+	// streams, ui (a URI) and visibility (a list of "model" and "app") for [Tool].UI, and lenient, textOnly,
+	// requiredByTag and blocking ("true" or "false") for the fields of [Tool] with these names.
 	ToolTag struct{}
 	// ResourceTag makes a method a resource. If the uri has variables, the method is a resource
 	// template, and the variables are the other fields of the struct. Tags: uri, name, title,
@@ -262,7 +262,7 @@ func (s *service) tool(m *serviceMethod) (*Entry, error) {
 	if tool.Meta, err = s.meta(m); err != nil {
 		return nil, err
 	}
-	for key, option := range map[string]*bool{"lenient": &tool.Lenient, "textOnly": &tool.TextOnly, "requiredByTag": &tool.RequiredByTag} {
+	for key, option := range map[string]*bool{"lenient": &tool.Lenient, "textOnly": &tool.TextOnly, "requiredByTag": &tool.RequiredByTag, "blocking": &tool.Blocking} {
 		if *option, err = m.tag.flag(key); err != nil {
 			return nil, err
 		}

@@ -60,6 +60,19 @@ type Tool struct {
 	// TextOnly sends the JSON of a result as text only: the tool has no output schema, and its results no
 	// structured content. It is for typed functions.
 	TextOnly bool
+	// Blocking makes [Elicit], [Sample], [Roots] and the like wait for the answer, instead of returning the error of an open
+	// question, and the function runs once: for code that asks deep inside, and cannot run again from its first line. While a
+	// client of 2026-07-28 has a question and no request is open, the function waits in this process. The next request
+	// with the answer continues it, also through another replica with [Options].Store. Guards and middleware run again
+	// in each of these requests; progress and log messages go to the last one, and are dropped while there is none.
+	//
+	// The context of the function ends when the request is cancelled that waits for it, when an answer does not come within
+	// 11 minutes, and at a shutdown. A call that was interrupted fails with an error that says that it may have been
+	// executed in part. So does a call whose replica has ended. The function must not pass its own call on, as
+	// client.Session.Forward does. At most 1024 such functions run or wait at a time, 64 of
+	// one client; one more call is refused with [jsonrpc.Busy] before its function begins. Default: the function runs again
+	// after each answer, which needs no memory and no particular replica.
+	Blocking bool
 	// Timeout bounds one run of a call, including its guards. The context of the run ends, and the caller
 	// gets an error, also if the function ignores its context. What the function returns later is logged and
 	// dropped; see [Server.LateFunctions]. [Server.Shutdown] waits for it. Functions that go on count toward
@@ -280,7 +293,7 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
 			memory := memoryOf(s)
 			decode, o := decoderWith(memory), o.withMemory(memory)
-			return decodeAndRun(s, middleware, func(ctx context.Context, call *mcp.Call) (any, error) {
+			decodeCall := func(ctx context.Context, call *mcp.Call) (any, error) {
 				arguments := call.Member("arguments")
 				if arguments != nil && arguments[0] != '{' && string(arguments) != "null" {
 					return nil, invalidParams("arguments must be an object")
@@ -293,10 +306,8 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 					err = &FunctionError{Arguments: true, Err: err}
 				}
 				return in, err
-			}, func(ctx context.Context, r *Request, in any) (mcp.Result, error) {
-				if err := tool.becomeTask(ctx, r.call); err != nil {
-					return nil, err
-				}
+			}
+			function := func(ctx context.Context, r *Request, in any) (mcp.Result, error) {
 				result, err := run(ctx, r, in, &o)
 				if err != nil {
 					return nil, err
@@ -305,10 +316,25 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 					return nil, err
 				}
 				return withText(result), nil
+			}
+			return decodeAndRun(s, middleware, decodeCall, func(ctx context.Context, r *Request, in any) (mcp.Result, error) {
+				if err := tool.becomeTask(ctx, r.call); err != nil {
+					return nil, err
+				}
+				if !tool.Blocking {
+					return function(ctx, r, in)
+				}
+				return r.runBlocking(ctx, tool.Name, func(ctx context.Context, r *Request) (mcp.Result, error) {
+					in, err := decodeCall(ctx, r.call) // which outlasts the request
+					if err != nil {
+						return nil, err
+					}
+					return function(ctx, r, in)
+				})
 			})
 		},
 	})
-	e.Task = tool.Task
+	e.Task, e.blocking = tool.Task, tool.Blocking
 	return e, e.check()
 }
 
@@ -348,7 +374,7 @@ func checkInput(inputSchema json.RawMessage) error {
 // is blocked while the caller reads slowly.
 //
 // An error ends the stream and is the result of the call. Chunks that were sent before it are not
-// withdrawn. Therefore a stream can ask questions ([Elicit]) only before its first chunk. AddStream
+// withdrawn. Therefore a stream can ask questions ([Elicit]) only before its first chunk, unless it is [Tool].Blocking. AddStream
 // panics, with the file and line of the caller, if the tool cannot be registered.
 func AddStream[In, Chunk, Out any](s *Server, tool Tool, fn func(ctx context.Context, r *Request, in In) iter.Seq2[Chunk, error], reduce func(iter.Seq[Chunk]) Out) {
 	s.mustAdd(NewStream(tool, fn, reduce))
@@ -402,7 +428,7 @@ func (s *chunkSender) send(ctx context.Context, chunk any, err error) bool {
 }
 
 func (r *Request) sendChunk(ctx context.Context, index int, chunk any) error {
-	if r == nil || r.call.ProgressToken() == nil {
+	if r == nil || r.call.ProgressToken() == nil && !r.continues() {
 		return nil
 	}
 	text, err := jsonvalue.Marshal(chunk)

@@ -109,8 +109,9 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 
 # L5: server and client never meet.
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/quota internal/state internal/peertext internal/token
+server/internal/blocking: jsonrpc mcp transport/store internal/backoff internal/era internal/jsonscan internal/quota internal/state internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/test/waittest internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/jsonvalue internal/paramheader internal/quota internal/state internal/task internal/token server/internal/unasked internal/uritemplate server/webhook/delivery
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/jsonvalue internal/paramheader internal/quota internal/state internal/task internal/token server/internal/blocking server/internal/unasked internal/uritemplate server/webhook/delivery
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan internal/jsonvalue internal/uritemplate
                           internal/peertext golang.org/x/sync
