@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/uritemplate"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server/internal/effects"
 )
 
 // An Entry is one tool, prompt, resource, resource template, skill or event that a server offers. Create one with
@@ -367,7 +368,7 @@ func decodeAndRun(s *Server, middleware mcp.Middleware, decode func(ctx context.
 				return nil, err
 			}
 			r := &Request{ctx: ctx, call: call, server: s}
-			result, err = run(ctx, r, in)
+			result, err = run(effects.Begin(ctx, call), r, in)
 			r.warnUnasked(ctx, err)
 			return result, functionErrorOf(err)
 		}
@@ -380,7 +381,7 @@ func decodeAndRun(s *Server, middleware mcp.Middleware, decode func(ctx context.
 			return nil, errArgumentsChanged
 		}
 		r := &Request{ctx: ctx, call: call, server: s}
-		result, err = run(ctx, r, arguments.value)
+		result, err = run(effects.Begin(ctx, call), r, arguments.value)
 		r.warnUnasked(ctx, err)
 		return result, functionErrorOf(err)
 	})

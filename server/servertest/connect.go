@@ -8,6 +8,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/server/internal/effects"
 	"github.com/dovetail-go/dovetail/server/internal/unasked"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -130,6 +131,7 @@ type connection struct {
 	recorder *recorder       // nil without a transcript
 	faults   *faults         // nil without Options.Fault
 	output   *testOutput
+	effects  *effects.Calls
 	stop     func(stuck bool) // ends an HTTP server, and waits for its requests unless they are stuck
 }
 
@@ -138,16 +140,20 @@ func newConnection(tb testing.TB, server transport.Server, opts *Options) *conne
 	if opts != nil {
 		c.options = *opts
 	}
+	c.effects = effects.NewCalls(c.report)
 	return c
 }
 
 // watch returns the context of the server's end, or of a request. With it, a question that is opened
-// and not asked fails the test.
+// and not asked fails the test, and so does an effect that is repeated.
 func (c *connection) watch(ctx context.Context) context.Context {
-	return unasked.WithReport(ctx, func(text string) {
-		_, _ = c.output.Write([]byte("servertest: " + text)) // never fails
-		c.output.fail()
-	})
+	return effects.WithCalls(unasked.WithReport(ctx, c.report), c.effects)
+}
+
+// report fails the test.
+func (c *connection) report(text string) {
+	_, _ = c.output.Write([]byte("servertest: " + text)) // never fails
+	c.output.fail()
 }
 
 func (c *connection) close() {

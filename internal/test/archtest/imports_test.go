@@ -63,6 +63,9 @@ schema:                   internal/jsonscan internal/jsonvalue internal/pattern
 # L2: the protocol's words. A tool's schema is bytes here, so mcp needs no schema.
 mcp:                      jsonrpc internal/jsonscan internal/jsonvalue github.com/go-json-experiment/json
 
+# Side effects that a test has marked.
+server/internal/effects:  mcp
+
 # Files by names that come from other programs, and their media types.
 server/internal/filetree: mcp
 
@@ -111,7 +114,7 @@ internal/era/forward:     jsonrpc mcp transport internal/deadline internal/era i
 internal/task:            jsonrpc mcp transport/store internal/backoff internal/deadline internal/jsonscan internal/quota internal/state internal/peertext internal/token
 server/internal/blocking: jsonrpc mcp transport/store internal/backoff internal/era internal/jsonscan internal/quota internal/state internal/token
 internal/task/tasktest:   jsonrpc mcp transport/store internal/state internal/task internal/test/waittest internal/token testing
-server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/jsonvalue internal/paramheader internal/quota internal/state internal/task internal/token server/internal/blocking server/internal/unasked internal/uritemplate server/webhook/delivery
+server:                   jsonrpc schema mcp transport transport/store internal/backoff internal/deadline internal/era internal/jsonscan internal/jsonvalue internal/paramheader internal/quota internal/state internal/task internal/token server/internal/blocking server/internal/effects server/internal/unasked internal/uritemplate server/webhook/delivery
                           github.com/go-json-experiment/json
 client:                   jsonrpc schema mcp transport internal/backoff internal/bufpool internal/deadline internal/era internal/era/forward internal/jsonscan internal/jsonvalue internal/uritemplate
                           internal/peertext golang.org/x/sync
@@ -159,7 +162,7 @@ bridge/toolserver:        jsonrpc mcp transport transport/httptransport server c
                           internal/httpguard bridge/internal/frontend internal/jsonscan internal/jsonvalue net/http
 
 # Tests of servers: a client and a server in one process.
-server/servertest:        jsonrpc mcp transport transport/httptransport transport/sse transport/streamable transport/ws client server internal/test/leaktest internal/test/memnet internal/sse server/internal/unasked testing net/http
+server/servertest:        jsonrpc mcp transport transport/httptransport transport/sse transport/streamable transport/ws client server internal/test/leaktest internal/test/memnet internal/sse server/internal/effects server/internal/unasked testing net/http
 
 # Runs tests over every transport.
 internal/test/transporttests: transport transport/httptransport transport/sse transport/streamable transport/ws internal/test/leaktest testing net/http
