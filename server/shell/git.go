@@ -89,7 +89,7 @@ func (g *git) check(ctx context.Context) error {
 	if err := g.checkPlace(); err != nil {
 		return err
 	}
-	keys, err := g.output(ctx, "config", "--show-scope", "--name-only", "--get-regexp", `^(filter|hook)\.`)
+	keys, err := g.settings(ctx, "--get-regexp", `^(filter|hook)\.`)
 	if failed, ok := errors.AsType[*process.FailedError](err); ok && failed.Exit.Code == 1 {
 		return nil // no filters
 	}
@@ -99,6 +99,16 @@ func (g *git) check(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// settings returns the scopes and names of settings. It refuses a configuration whose names are longer than what is read.
+func (g *git) settings(ctx context.Context, args ...string) (string, error) {
+	const limit = 256 << 10 // bytes
+	keys, err := g.run(ctx, limit, append([]string{"config", "--show-scope", "--name-only"}, args...)...)
+	if err == nil && keys.Written() > limit {
+		err = errors.New("the repository's configuration is too large: use git itself, with run_command")
+	}
+	return keys.String(), err
 }
 
 // checkLinks refuses a repository with nested repositories, because git status would run the
@@ -201,7 +211,7 @@ func (g *git) GitShow(ctx context.Context, in gitShowIn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return g.output(ctx, slices.Concat([]string{"show", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", id, "--"}, names)...)
+	return g.output(ctx, slices.Concat([]string{"show", "--pretty=medium", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", id, "--"}, names)...)
 }
 
 type gitBranchIn struct {
@@ -268,7 +278,7 @@ func (g *git) GitCheckout(ctx context.Context, in gitCheckoutIn) (string, error)
 	if _, err := g.output(ctx, "show-ref", "--verify", "--quiet", "refs/heads/"+in.Branch); err != nil {
 		to = []string{"--detach", id}
 	}
-	_, err = g.output(ctx, slices.Concat([]string{"checkout", "--quiet", "--no-recurse-submodules", "--no-guess"}, to, []string{"--"})...)
+	_, err = g.output(ctx, slices.Concat([]string{"checkout", "--quiet", "--no-recurse-submodules", "--no-overwrite-ignore", "--no-guess"}, to, []string{"--"})...)
 	return "Switched to " + in.Branch, err
 }
 

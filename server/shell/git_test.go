@@ -36,6 +36,7 @@ func (u *user) run(lines ...string) {
 
 // The git tools run neither hooks nor programs that files of the repository name.
 func TestGitRunsNothing(t *testing.T) {
+	t.Parallel() // it waits for git
 	u := newUser(t, nil)
 	u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
 	u.call("git_commit", `{"message":"first"}`)
@@ -172,6 +173,7 @@ func TestGitFilters(t *testing.T) {
 
 // A directory that file tools have written in the form of a bare repository is not used as one.
 func TestGitBareLayout(t *testing.T) {
+	t.Parallel() // it waits for git
 	u := newUser(t, nil)
 	for name, text := range map[string]string{
 		"HEAD": "ref: refs/heads/main\n", "objects/keep": "", "refs/keep": "", ".gitattributes": "*.txt filter=evil\n", "a.txt": "a\n",
@@ -203,6 +205,7 @@ func TestGitBareLayout(t *testing.T) {
 
 // Git runs nothing in a repository in the repository either.
 func TestGitSubmodule(t *testing.T) {
+	t.Parallel() // it waits for git
 	u := newUser(t, nil)
 	u.run(`git init -q sub; cd sub; echo a > a.txt; git add a.txt; git commit -qm first; cd ..`,
 		`git init -q .; printf '[submodule "sub"]\npath = sub\nurl = ./sub\n' > .gitmodules; git add sub .gitmodules 2>/dev/null; git commit -qm first`,
@@ -219,6 +222,7 @@ func TestGitSubmodule(t *testing.T) {
 
 // Branches are created, listed and switched, files are restored, and what is staged is committed alone.
 func TestGitBranches(t *testing.T) {
+	t.Parallel() // it waits for git
 	u := newUser(t, nil)
 	want := func(tool, arguments, want string) {
 		t.Helper()
@@ -263,6 +267,7 @@ func TestGitBranches(t *testing.T) {
 
 // A checkout changes no file that file tools cannot change.
 func TestGitCheckoutKeepsProtected(t *testing.T) {
+	t.Parallel() // it waits for git
 	u := newUser(t, nil)
 	u.run(`git init -q .; echo a > a.txt; git add a.txt; git commit -qm first`, `git checkout -qb evil; mkdir -p sub; echo x > a.txt`,
 		// .git itself is in no commit, but the protected name of another directory may be.
@@ -285,6 +290,7 @@ func TestGitCheckoutKeepsProtected(t *testing.T) {
 
 // git_push exists if the operator allows URLs, pushes only there, and runs no programs that the repository names.
 func TestGitPush(t *testing.T) {
+	t.Parallel() // it waits for git
 	remotes := t.TempDir()
 	allowed, other := "file://"+filepath.Join(remotes, "allowed.git"), "file://"+filepath.Join(remotes, "other.git")
 	u := newUser(t, &Options{PushURLs: []string{allowed}})

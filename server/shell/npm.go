@@ -27,10 +27,13 @@ func (n *npm) run(ctx context.Context, r *server.Request, dir string, timeout fl
 		return commandResult{}, err
 	}
 	defer end()
-	command := n.shell.command(&process.Command{Path: "npm", Args: append([]string{"--no-update-notifier", "--no-fund", "--no-audit", "--no-color"}, args...)})
-	if command.Dir, err = n.shell.workspace.Resolve(dir); err != nil {
+	if dir, err = n.shell.workspace.Resolve(dir); err != nil {
 		return commandResult{}, err
 	}
+	// Without a prefix, npm may choose a directory above that has a package.json.
+	options := []string{"--prefix=" + dir, "--no-update-notifier", "--no-fund", "--no-audit", "--no-color"}
+	command := n.shell.command(&process.Command{Path: "npm", Args: append(options, args...)})
+	command.Dir = dir
 	return n.shell.runToEnd(ctx, r, command, timeout)
 }
 
@@ -45,7 +48,7 @@ type npmInstallIn struct {
 
 // packageName is the name of a package of the registry, with a version, range or tag. Other forms are URLs, and paths that
 // may lead outside of the workspace.
-var packageName = regexp.MustCompile(`^(@[a-zA-Z0-9~][\w.~-]*/)?[a-zA-Z0-9~][\w.~-]*(@[\w.~^<>=*|+ -]+)?$`)
+var packageName = regexp.MustCompile(`^(@[a-zA-Z0-9~][\w.~-]*/)?[a-zA-Z0-9~][\w.~-]*(@[\w~^<>=*|+ -][\w.~^<>=*|+ -]*)?$`)
 
 // NpmInstall installs packages of the npm registry. By default it runs no scripts of the
 // packages.

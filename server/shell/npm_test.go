@@ -32,11 +32,14 @@ func TestNPM(t *testing.T) {
 		t.Fatal(err)
 	}
 	const flags = "--no-update-notifier --no-fund --no-audit --no-color "
-	root := filepath.Base(u.files.Dir())
+	in := func(dir string) string {
+		return "in " + filepath.Base(dir) + ": --prefix=" + dir + " "
+	}
+	root := in(u.files.Dir())
 	for _, test := range []struct{ tool, arguments, want string }{
-		{"npm_install", `{}`, `"stdout":"in ` + root + `: ` + flags + `install --ignore-scripts --\n"`},
+		{"npm_install", `{}`, `"stdout":"` + root + flags + `install --ignore-scripts --\n"`},
 		{"npm_install", `{"packages":["express","@types/node@22","left-pad@^1.0.0","a@>=1 <2"],"dev":true}`, flags + `install --save-dev --ignore-scripts -- express @types/node@22 left-pad@^1.0.0 a@\u003e=1 \u003c2`},
-		{"npm_install", `{"scripts":true,"path":"app"}`, `in app: ` + flags + `install --\n`},
+		{"npm_install", `{"scripts":true,"path":"app"}`, in(filepath.Join(u.files.Dir(), "app")) + flags + `install --\n`},
 		{"npm_run", `{"script":"build","arguments":["--mode","x y"]}`, flags + `run build -- --mode x y\n`},
 		{"npm_test", `{"arguments":["--fail-fast"]}`, `"exit_code":3,`},
 		{"npm_test", `{}`, flags + `test --\n`},
@@ -50,7 +53,7 @@ func TestNPM(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s", test.tool, test.arguments, got, test.want)
 		}
 	}
-	for _, name := range []string{"", "-g", "--prefix=/", "../evil", "/evil", "file:../evil", "git+ssh://git@evil.example/x", "https://evil.example/x.tgz", "evil/x", "x@npm:y", "x@file:..", "x\ny", "."} {
+	for _, name := range []string{"", "-g", "--prefix=/", "../evil", "/evil", "file:../evil", "git+ssh://git@evil.example/x", "https://evil.example/x.tgz", "evil/x", "x@npm:y", "x@file:..", "x@..", "x\ny", "."} {
 		if got := u.call("npm_install", fmt.Sprintf(`{"packages":[%q]}`, name)); !strings.Contains(got, "is not the name of a package") {
 			t.Errorf("%q: %s", name, got)
 		}

@@ -85,7 +85,7 @@ var settings = regexp.MustCompile(`^(core\.(repositoryformatversion|filemode|bar
 
 // checkSettings refuses a repository with other settings of its own.
 func (p *push) checkSettings(ctx context.Context) error {
-	keys, err := p.git.output(ctx, "config", "--null", "--show-scope", "--name-only", "--list")
+	keys, err := p.git.settings(ctx, "--null", "--list")
 	if err != nil {
 		return err
 	}
