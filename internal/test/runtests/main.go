@@ -72,7 +72,7 @@ func main() {
 	flag.StringVar(&o.flaky, "flaky", "", "`file` that gets the tests that fail by chance; at most two, with the tests of earlier runs")
 	flag.IntVar(&o.lanes, "lanes", 2, "`number` of packages that run at the same time")
 	flag.Int64Var(&o.seed, "seed", 1, "`seed` of the order of tests")
-	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "`limit` of the tests of one package over one transport")
+	flag.DurationVar(&o.timeout, "timeout", 5*time.Minute, "`limit` of the tests of one package over one transport")
 	flag.Parse()
 	for _, dir := range flag.Args() {
 		o.modules = append(o.modules, module{dir: dir})
