@@ -172,7 +172,7 @@ func (o *Options) check() error {
 	for option, capabilities := range map[string]map[string]json.RawMessage{"Experimental": o.Experimental, "Extensions": o.Extensions} {
 		for name, settings := range capabilities {
 			if jsonscan.KindOf(settings) != jsonscan.Object || jsonscan.Valid(settings) != nil {
-				return fmt.Errorf("Options.%s: %q must be a JSON object", option, name)
+				return fmt.Errorf("in Options.%s, %q must be a JSON object", option, name)
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func (o *Options) check() error {
 		{"Experimental", o.Experimental != nil}, {"Extensions", o.Extensions != nil},
 	} {
 		if option.set {
-			return fmt.Errorf("Options.%s has no effect if Options.Capabilities is set: set one of them", option.name)
+			return fmt.Errorf("setting Options.%s has no effect if Options.Capabilities is set: set one of them", option.name)
 		}
 	}
 	return nil

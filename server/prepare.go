@@ -60,7 +60,7 @@ func (p preparation) apply(ctx context.Context, call *mcp.Call) (*mcp.Call, erro
 	case err != nil, bytes.Equal(arguments, sent):
 		return call, err
 	case jsonscan.KindOf(arguments) != jsonscan.Object:
-		return nil, fmt.Errorf("Prepare must return a JSON object, not %v", jsonscan.KindOf(arguments))
+		return nil, fmt.Errorf("the function Prepare must return a JSON object, not %v", jsonscan.KindOf(arguments))
 	}
 	params, err := jsonscan.Splice(nil, call.Params(), jsonscan.Edit{Name: "arguments", Value: arguments})
 	if err != nil {
@@ -71,7 +71,7 @@ func (p preparation) apply(ctx context.Context, call *mcp.Call) (*mcp.Call, erro
 		err = changed.ArgumentsError()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Prepare must return valid JSON: %v", err) //nolint:errorlint // the caller did not send it
+		return nil, fmt.Errorf("the function Prepare must return valid JSON: %v", err) //nolint:errorlint // the caller did not send it
 	}
 	return changed, nil
 }

@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,9 +161,7 @@ func TestEncodingsRefuse(t *testing.T) {
 	} {
 		c.put(test.data)
 		arguments := map[string]any{"path": "a.txt", "encoding": test.encoding}
-		for name, value := range test.arguments {
-			arguments[name] = value
-		}
+		maps.Copy(arguments, test.arguments)
 		if got := c.call(test.tool, arguments); !strings.HasPrefix(got, "error: ") || !strings.Contains(got, test.want) {
 			t.Errorf("%s %v of %q: %q, want %q", test.tool, arguments, test.data, got, test.want)
 		}

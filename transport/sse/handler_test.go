@@ -121,7 +121,7 @@ func TestSessionInHeader(t *testing.T) {
 			for sent, status := range map[string]int{
 				id: http.StatusAccepted, "": http.StatusNotFound, id + "x": http.StatusNotFound, "/elsewhere?sessionId=x": http.StatusNotFound,
 			} {
-				resp := post(t, s.URL+"/mcp/", message(1, "echo"), func(r *http.Request) { r.Header.Set("mcp-session-id", sent) })
+				resp := post(t, s.URL+"/mcp/", message(1, "echo"), func(r *http.Request) { r.Header.Set("Mcp-Session-Id", sent) })
 				if resp.StatusCode != status {
 					t.Errorf("in the session %q the status is %d, want %d", sent, resp.StatusCode, status)
 				}

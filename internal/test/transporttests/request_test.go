@@ -35,7 +35,7 @@ func (s *seen) add(place string, header map[string][]string, sessionID string) {
 	}
 }
 
-func (s *seen) addContext(place string, ctx context.Context) {
+func (s *seen) addContext(ctx context.Context, place string) {
 	s.add(place, transport.Header(ctx), transport.SessionID(ctx))
 }
 
@@ -44,16 +44,16 @@ func requestServer(s *seen) *server.Server {
 	guard := mcp.Guard{
 		Name: "tenant",
 		Visible: func(ctx context.Context, _ *mcp.Caller, _ *mcp.Target) bool {
-			s.addContext("Visible", ctx)
+			s.addContext(ctx, "Visible")
 			return true
 		},
 		Check: func(ctx context.Context, _ *mcp.Call) error {
-			s.addContext("Check", ctx)
+			s.addContext(ctx, "Check")
 			return nil
 		},
 		Run: func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-				s.addContext("Run", ctx)
+				s.addContext(ctx, "Run")
 				return next(ctx, call)
 			}
 		},
@@ -62,12 +62,12 @@ func requestServer(s *seen) *server.Server {
 		Logger: quiet(), Guards: []mcp.Guard{guard},
 		Middleware: []mcp.Middleware{func(next mcp.Handler) mcp.Handler {
 			return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-				s.addContext("Middleware", ctx)
+				s.addContext(ctx, "Middleware")
 				return next(ctx, call)
 			}
 		}},
 		OnSession: func(ctx context.Context, _ *mcp.Caller) func(error) {
-			s.addContext("OnSession", ctx)
+			s.addContext(ctx, "OnSession")
 			return nil
 		},
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,9 +62,7 @@ func (c *caller) again() *caller {
 	for key := range c.asked {
 		repeated.asked[key] = true
 	}
-	for key, value := range c.stored {
-		repeated.stored[key] = value
-	}
+	maps.Copy(repeated.stored, c.stored)
 	return repeated
 }
 

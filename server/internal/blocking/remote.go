@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -301,7 +302,7 @@ func (v *visit) reply(after int) (got *reply, changed <-chan struct{}) {
 		v.drop()
 	}
 	return &reply{
-		Known: true, Notifications: v.waiting[:len(v.waiting):len(v.waiting)], Next: v.first + len(v.waiting), Outcome: v.outcome,
+		Known: true, Notifications: slices.Clip(v.waiting), Next: v.first + len(v.waiting), Outcome: v.outcome,
 	}, v.changed
 }
 
