@@ -260,9 +260,18 @@ func (g *git) GitCheckout(ctx context.Context, in gitCheckoutIn) (string, error)
 		_, err = g.output(ctx, "checkout", "--quiet", "--no-track", "-b", in.Branch, "--")
 		return "Created the branch " + in.Branch, err
 	}
-	id, err := g.revision(ctx, in.Branch+"^{commit}")
+	// git checkout prefers a branch, other commands a tag with its name. What is checked must be what is checked out.
+	name, to := in.Branch, []string{in.Branch}
+	_, noBranch := g.output(ctx, "show-ref", "--verify", "--quiet", "refs/heads/"+in.Branch)
+	if noBranch == nil {
+		name = "refs/heads/" + in.Branch
+	}
+	id, err := g.revision(ctx, name+"^{commit}")
 	if err != nil {
 		return "", err
+	}
+	if noBranch != nil {
+		to = []string{"--detach", id}
 	}
 	if len(names) > 0 {
 		if err := g.checkProtected(ctx, slices.Concat([]string{id, "--"}, names)...); err != nil {
@@ -273,10 +282,6 @@ func (g *git) GitCheckout(ctx context.Context, in gitCheckoutIn) (string, error)
 	}
 	if err := g.checkProtected(ctx, "HEAD", id, "--"); err != nil {
 		return "", err
-	}
-	to := []string{in.Branch}
-	if _, err := g.output(ctx, "show-ref", "--verify", "--quiet", "refs/heads/"+in.Branch); err != nil {
-		to = []string{"--detach", id}
 	}
 	_, err = g.output(ctx, slices.Concat([]string{"checkout", "--quiet", "--no-recurse-submodules", "--no-overwrite-ignore", "--no-guess"}, to, []string{"--"})...)
 	return "Switched to " + in.Branch, err

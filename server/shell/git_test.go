@@ -278,7 +278,9 @@ func TestGitCheckoutKeepsProtected(t *testing.T) {
 	}
 	defer protected.Close()
 	u.shell.workspace = protected
-	for _, arguments := range []string{`{"branch":"evil"}`, `{"branch":"evil","paths":["."]}`, `{"branch":"evil","paths":["a.txt"]}`} {
+	// git checkout prefers the branch heads/main to the branch main, and other commands a tag to both.
+	u.run(`git branch heads/main evil; git branch main 2>/dev/null; git branch tagged evil; git tag tagged main`)
+	for _, arguments := range []string{`{"branch":"heads/main"}`, `{"branch":"tagged"}`, `{"branch":"evil"}`, `{"branch":"evil","paths":["."]}`, `{"branch":"evil","paths":["a.txt"]}`} {
 		if got := u.call("git_checkout", arguments); !strings.Contains(got, "is protected") {
 			t.Errorf("%s: %s", arguments, got)
 		}

@@ -189,7 +189,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%q: %v, want %q", dir, err, want)
 		}
 	}
-	for path, want := range map[string]bool{".git": true, ".git/config": true, "sub/.GIT/x": true, "a.txt": false, "../.git": false, "": false} {
+	for path, want := range map[string]bool{".git": true, ".git/config": true, "sub/.GIT/x": true, "a.txt": false, "../.git": false, "": false, "sub/\xff": true, strings.Repeat("a/", 5000): true} {
 		if got := w.IsProtected(path); got != want {
 			t.Errorf("%q is protected: %t", path, got)
 		}

@@ -132,10 +132,10 @@ func (w *Workspace) writableName(path string) (string, error) {
 }
 
 // IsProtected reports whether a path is one of [Options].Protected, or inside of one. A path outside of the workspace is
-// not protected.
+// not protected. A path that cannot be compared, such as one that is not UTF-8, is.
 func (w *Workspace) IsProtected(path string) bool {
 	name, err := w.Name(path)
-	return err == nil && w.inProtected(name)
+	return errors.Is(err, fs.ErrInvalid) || err == nil && w.inProtected(name)
 }
 
 // Resolve returns the absolute path of a directory of the workspace, without symbolic links, for programs that run there.
