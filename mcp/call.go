@@ -251,12 +251,8 @@ func (c *Call) WithResponder(responder Responder) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := c
-	for root.original != nil {
-		root = root.original
-	}
 	own := NewCall(request, c.Caller, responder)
-	own.values = root.values
+	own.values = c.holder().values
 	own.Resolve(c.target, c.uri, func(ctx context.Context, _ *Target) error { return c.Recheck(ctx) })
 	return &own, nil
 }

@@ -49,10 +49,10 @@ type Tool struct {
 	Lenient bool
 	// Prepare changes the arguments of a call before Lenient has effect and they are validated: it may rename members
 	// that an older version had, for example. It gets a JSON object, {} if there are no arguments, and
-	// must return one. Guards, people who approve, middleware of the tool and the function get the changed arguments,
-	// and Options.Middleware of the server those that were sent. Prepare therefore runs before guards: it must be
-	// fast, have no effects, and return the same for the same arguments. The model gets its error, like that of invalid
-	// arguments, if the guards allow the call. Default: none.
+	// must return one. Guards, people who approve, middleware of the tool and the function get the changed arguments.
+	// Options.Middleware of the server, and the guards of a server that has this one mounted, get those that were sent.
+	// Prepare runs before guards: it must be fast, have no effects, and return the same for the same arguments. The
+	// model gets its error, like that of invalid arguments, if the guards allow the call. Default: none.
 	Prepare func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
 	// Unvalidated passes the arguments of a raw tool to its function without validation. InputSchema is only listed
 	// then, and the function checks what it gets. A typed tool cannot have it.

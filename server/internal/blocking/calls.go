@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -274,6 +275,16 @@ func (c *Calls) Stop(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// recovered calls a function that the tool has added with OnDone.
+func (c *Calls) recovered(fn func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.config.Logger.Error("a function that is called at the end of a blocking call panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	fn()
 }
 
 func (c *Calls) isStopped() bool {

@@ -1,6 +1,7 @@
 package blocking
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ type function struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	forget *time.Timer // removes it after its end; protected by Calls.mu
+	visits int         // of runs at other replicas; protected by replicas.mu
 
 	ended  chan struct{} // closed when result and err are set
 	result mcp.Result
@@ -52,17 +54,20 @@ type question struct {
 
 // run runs the function. It is the function's goroutine.
 func (f *function) run(fn Function, call *mcp.Call) {
-	stop := func() {}
+	var result mcp.Result
+	err := errExited
+	defer func() { f.end(result, err) }() // also after runtime.Goexit
 	if call.TaskID() != "" {
-		stop = f.calls.config.Watch(f.ctx, f.first, func() { f.cancel(errTaskEnded) })
+		defer f.calls.config.Watch(f.ctx, f.first, func() { f.cancel(errTaskEnded) })()
 	}
-	result, err := fn(f.ctx, call)
-	stop()
+	result, err = fn(f.ctx, call)
 	if _, asks := mcp.AsInputRequired(err); asks { // it would run again
 		err = fmt.Errorf("the tool %q is blocking, and cannot return a question or become a task", f.key.tool)
 	}
-	f.end(result, err)
 }
+
+// errExited is the error of a function that has ended its goroutine.
+var errExited = errors.New("the function of a blocking tool called runtime.Goexit")
 
 // end sets the outcome, and keeps it if a client may ask for it again.
 func (f *function) end(result mcp.Result, err error) {
@@ -70,25 +75,35 @@ func (f *function) end(result mcp.Result, err error) {
 		f.calls.config.Logger.Info("a call of a blocking tool was interrupted", "tool", f.key.tool, "cause", cause, "error", err)
 		err = Interrupted(cause)
 	}
+	var encoded mcp.Raw
+	f.mu.Lock()
+	keep := len(f.asked) > 0
+	f.mu.Unlock()
+	if keep {
+		// Several runs may get it, and a middleware may change what it gets.
+		var failed error
+		if encoded, failed = encode(result); failed != nil {
+			result, err = nil, cmp.Or(err, failed)
+		} else if encoded != nil {
+			result = encoded
+		}
+	}
 	f.mu.Lock()
 	f.result, f.err = result, err
 	close(f.ended)
 	if f.expiry != nil {
 		f.expiry.Stop()
 	}
-	done, size, keep := f.done, int64(keptMemory), len(f.asked) > 0
+	done, size := f.done, int64(keptMemory)
 	for _, questions := range f.asked {
 		size += sizeOf(questions)
 	}
 	f.mu.Unlock()
 	f.cancel(nil)
 	for _, fn := range done {
-		fn()
+		f.calls.recovered(fn)
 	}
-	if keep {
-		encoded, failed := encode(result)
-		keep = failed == nil && f.hold(size+2*int64(len(encoded)))
-	}
+	keep = keep && f.hold(size+2*int64(len(encoded)))
 	if !keep {
 		f.release()
 	}
@@ -124,13 +139,20 @@ func (f *function) hasEnded() bool {
 	}
 }
 
-// take counts bytes that the function keeps. The error says that there is no room.
+// errEnded is the error of a question that is asked after the function has returned.
+var errEnded = errors.New("the function of the blocking tool has returned")
+
+// take counts bytes that the function keeps. The error says that there is no room, or that the function has ended.
 func (f *function) take(size int64) error {
 	if err := f.calls.config.Retained.Take(f.holder, size); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.hasEnded() { // what it holds was counted at its end
+		f.calls.config.Retained.Return(f.holder, size)
+		return errEnded
+	}
 	f.held += size
 	return nil
 }
@@ -263,9 +285,12 @@ func (f *function) interrupt(ctx context.Context, call *mcp.Call) (outcome, erro
 	if !last {
 		return outcome{}, cause
 	}
-	<-f.ended
-	if f.err == nil {
-		return outcome{result: f.result}, nil
+	select {
+	case <-f.ended:
+		if f.err == nil {
+			return outcome{result: f.result}, nil
+		}
+	case <-f.calls.replicas.ctx.Done(): // Stop does not wait longer
 	}
 	return outcome{}, cause
 }
@@ -323,6 +348,9 @@ func (f *function) Input(key string, request mcp.InputRequest) (json.RawMessage,
 		return nil, errShutdown
 	}
 	if err := f.take(questionMemory + int64(len(request.Params))); err != nil {
+		if errors.Is(err, errEnded) {
+			return nil, err
+		}
 		return nil, errNoRoom
 	}
 	q := f.add(key, request)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -253,6 +255,71 @@ func TestReplicasConcurrently(t *testing.T) {
 			}
 		}
 		if err := shared.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A function that ends in an unusual way ends its call, and nothing is counted after it.
+func TestUnusualEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		fn   Function
+		want string // in the error
+	}{
+		"goroutine exits": {func(context.Context, *mcp.Call) (mcp.Result, error) {
+			runtime.Goexit()
+			return nil, nil
+		}, "Goexit"},
+		"OnDone panics": {func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+			call.OnDone(func() { panic("done") })
+			return mcp.Raw(`{}`), nil
+		}, ""},
+		"questions after the end": {func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+			call.OnDone(func() {
+				for range 100 {
+					if _, err := call.Input("late", mcp.InputRequest{Method: mcp.MethodElicit}); err == nil {
+						t.Error("a question after the end was answered")
+					}
+				}
+			})
+			return mcp.Raw(`{}`), nil
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls, retained := newTestCalls(t, nil)
+				result, err := newCaller("a1").run(t.Context(), calls, test.fn)
+				if test.want == "" && (err != nil || result == nil) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("got %v, %v, want %q", result, err, test.want)
+				}
+				synctest.Wait()
+				calls.Drain()
+				if err := calls.Stop(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if held := retained.Held(); held != 0 {
+					t.Errorf("%d bytes are counted", held)
+				}
+			})
+		})
+	}
+}
+
+// Runs of one call that end at the same time do not share what a middleware may change.
+func TestRunsDoNotShareResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, _ := newTestCalls(t, nil)
+		c := newCaller("a1")
+		own := &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text("one")}}
+		got, err := c.finish(t.Context(), func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+			_, err := call.Input("q", mcp.InputRequest{Method: mcp.MethodElicit})
+			return own, err
+		}, calls)
+		if err != nil || got == mcp.Result(own) {
+			t.Errorf("the first run got the value of the function, %v", err)
+		}
+		calls.Drain()
+		if err := calls.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

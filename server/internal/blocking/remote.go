@@ -35,6 +35,9 @@ const (
 	maxWaitingBytes = 1 << 20
 )
 
+// maxVisits is the maximum number of visits of a function: a client may send its answers again.
+const maxVisits = 8
+
 // A request is a message to the replica of a function. It may be sent again.
 type request struct {
 	Visit string `json:"visit"` // id of the visit
@@ -48,6 +51,14 @@ type request struct {
 	LogLevel mcp.LoggingLevel  `json:"logLevel,omitempty"`
 	After    int               `json:"after"`            // number of the first notification that is asked for
 	Cancel   string            `json:"cancel,omitempty"` // why the run was cancelled
+}
+
+// size returns the bytes of the answers.
+func (r *request) size() (size int64) {
+	for key, answer := range r.Answers {
+		size += questionMemory + int64(len(key)+len(answer.Value))
+	}
+	return size
 }
 
 // An answer is the answer to a question, or why there is none.
@@ -202,6 +213,7 @@ func (r *replicas) cancelVisit(replica string, asks *request, cause error) {
 
 // A visit is a run of a call at another replica. It is the [mcp.Responder] of the run here.
 type visit struct {
+	of      *function
 	answers map[string]answer
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer // ends the visit
@@ -258,7 +270,15 @@ func (r *replicas) visitOf(asked *request) *visit {
 	if err != nil || !asked.Begin || r.closed {
 		return nil
 	}
-	v := &visit{answers: asked.Answers, changed: make(chan struct{})}
+	switch {
+	case f.visits == maxVisits:
+		return nil
+	case f.hasEnded():
+		asked.Answers = nil // the outcome is known
+	case f.take(asked.size()) != nil:
+		return nil
+	}
+	v := &visit{of: f, answers: asked.Answers, changed: make(chan struct{})}
 	call, err := v.call(asked)
 	if err != nil {
 		return nil
@@ -267,6 +287,7 @@ func (r *replicas) visitOf(asked *request) *visit {
 	ctx, v.cancel = context.WithCancelCause(r.ctx)
 	v.timer = time.AfterFunc(unattendedAfter, func() { r.end(asked.Visit, v) })
 	r.visits[asked.Visit] = v
+	f.visits++
 	f.attach(call)
 	r.running.Go(func() { v.finish(newWireOutcome(f.wait(ctx, call, asked.Round))) })
 	return v
@@ -276,7 +297,10 @@ func (r *replicas) visitOf(asked *request) *visit {
 func (r *replicas) end(id string, v *visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.visits, id)
+	if r.visits[id] == v {
+		delete(r.visits, id)
+		v.of.visits--
+	}
 	v.cancel(errUnattended)
 }
 
