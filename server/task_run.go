@@ -111,6 +111,12 @@ func (s *Server) runTask(ctx context.Context, run *task.Run) task.Outcome {
 	return task.Outcome{Error: failure}
 }
 
+// hasToolOf reports whether the tool of a call is offered, to any caller.
+func (s *Server) hasToolOf(call *mcp.Call) bool {
+	kind, name, err := s.target(call)
+	return err == nil && kind == mcp.KindTool && s.Catalog().lookupRaw(kind, name) != nil
+}
+
 func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, error) {
 	var stored storedCall
 	if err := json.Unmarshal(run.Call, &stored); err != nil {
@@ -130,7 +136,7 @@ func (s *Server) runTaskCall(ctx context.Context, run *task.Run) (task.Outcome, 
 		return task.Outcome{Result: result}, nil
 	}
 	result, err := core{s}.ServeProtocol(ctx, &call.Call)
-	if err != nil && call.Target() == nil { // this replica does not have the tool; another one has accepted the call
+	if err != nil && call.Target() == nil && !s.hasToolOf(&call.Call) { // this replica does not have the tool; another one has accepted the call
 		s.options.Logger.Warn("a task is left to replicas that have its tool", "error", err)
 		return task.Outcome{HandedBack: true}, nil
 	}

@@ -257,6 +257,7 @@ func (c *converter) addFile(mimeType, name string, data []byte) {
 	if kind == "image/jpg" {
 		kind = "image/jpeg"
 	}
+	name = fmt.Sprintf("%.256s", name) // the server has chosen it
 	size := base64.StdEncoding.EncodedLen(len(data))
 	switch {
 	case strings.HasPrefix(kind, "text/") && utf8.Valid(data):

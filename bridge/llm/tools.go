@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
@@ -47,11 +48,18 @@ func (s sessionTools) CallTool(ctx context.Context, name string, arguments json.
 	}
 	result, err := s.Session.CallTool(ctx, name, encoded, nil)
 	// Some servers answer with an error, and others with a result whose text says so.
-	_, refused := errors.AsType[*jsonrpc.Error](err)
-	if (refused || err == nil && result.IsError) && s.lacks(ctx, name) {
+	refusal, refused := errors.AsType[*jsonrpc.Error](err)
+	refused = refused && (refusal.Code == jsonrpc.InvalidParams || refusal.Code == jsonrpc.MethodNotFound)
+	if (refused || err == nil && isUnknown(result)) && s.lacks(ctx, name) {
 		return nil, fmt.Errorf("%w: %.256q", bridge.ErrUnknownTool, name)
 	}
 	return result, err
+}
+
+// isUnknown reports whether a result says that there is no such tool. Another error is that of a tool that was called.
+func isUnknown(result *mcp.CallToolResult) bool {
+	text := strings.ToLower(result.Text())
+	return result.IsError && (strings.Contains(text, "unknown tool") || strings.Contains(text, "not found"))
 }
 
 // lacks reports whether the server lists its tools without this one.

@@ -399,7 +399,11 @@ func (s *selector) close(t *tenant) {
 
 // end closes the server of a tenant.
 func (s *selector) end(t *tenant) {
-	err := errors.Join(s.shutdown(t.server), t.endpoint.Close())
+	err := s.shutdown(t.server)
+	if err == nil {
+		t.endpoint.sessions.WaitForReplies() // a call has ended before its reply is sent
+	}
+	err = errors.Join(err, t.endpoint.Close())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
