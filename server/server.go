@@ -130,7 +130,8 @@ type Options struct {
 // An Outgoing is called before a server sends a message of its own to a client: a notification (of progress, log
 // messages, changes, events and the states of tasks), or a question (elicitation/create, sampling/createMessage,
 // roots/list), also in version 2026-07-28, in which questions are part of a result. Messages of mounted servers and
-// bridges are among them; acknowledgements and cancellations are not.
+// bridges are among them; acknowledgements, cancellations, deliveries to webhooks, and questions of tasks that another
+// server keeps are not.
 //
 // params is a JSON object, which must not be changed. An Outgoing returns the params to send. If it returns an error,
 // the message is not sent: a notification is left out, and logged for the operator at the level debug; a call that asks
