@@ -23,8 +23,8 @@ func (s *Server) newBlockingCalls() *blocking.Calls {
 // the function, since its clients send the answers to it.
 type blockingKey struct{}
 
-// runBlocking is one run of a call of a blocking tool.
-func (r *Request) runBlocking(ctx context.Context, tool string, function func(ctx context.Context, r *Request) (mcp.Result, error)) (mcp.Result, error) {
+// runBlocking is one run of a call of a blocking tool. registered identifies the tool among the variants of its name.
+func (r *Request) runBlocking(ctx context.Context, tool string, registered any, function func(ctx context.Context, r *Request) (mcp.Result, error)) (mcp.Result, error) {
 	received, _ := r.call.Get(blockingKey{}).(*Server)
 	if received == nil {
 		received = r.server // a wrapper of the entry has left it out
@@ -32,7 +32,7 @@ func (r *Request) runBlocking(ctx context.Context, tool string, function func(ct
 	if received == nil {
 		return nil, errors.New("a blocking tool needs a server")
 	}
-	return received.blocking.Run(ctx, r.call, tool, func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
+	return received.blocking.Run(ctx, r.call, tool, registered, func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = received.internalError("a call panicked", append(errorAttrs(&panicError{p, debug.Stack()}), "method", call.Method(), "name", tool)...)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -866,6 +867,50 @@ func TestBlockingToolAsTask(t *testing.T) {
 				c.expect(id, test.want)
 				if tool.begun.Load() != 1 || tool.ended.Load() != 1 {
 					t.Errorf("the function has begun %d times and ended %d times", tool.begun.Load(), tool.ended.Load())
+				}
+			})
+		})
+	}
+}
+
+// An answer does not continue the function of a variant that the caller no longer sees, also if the definitions are equal.
+func TestAnswerToHiddenVariant(t *testing.T) {
+	for name, descriptions := range map[string][2]string{"equal definitions": {"asks", "asks"}, "other definitions": {"asks the owner", "asks a guest"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var demoted atomic.Bool
+				s := newServer(&server.Options{Logger: slog.New(slog.DiscardHandler)})
+				var entries []*server.Entry
+				for i, description := range descriptions {
+					visible := mcp.Guard{Name: "role", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool { return demoted.Load() == (i == 1) }}
+					e, err := server.NewTool(server.Tool{Name: "ask", Description: description, Blocking: true, Guards: []mcp.Guard{visible}},
+						func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
+							_, err := server.Elicit[bool](r, "q", "Sure?")
+							return fmt.Sprint("variant ", i), err
+						})
+					if err != nil {
+						t.Fatal(err)
+					}
+					entries = append(entries, e)
+				}
+				if err := s.Replace(entries...); err != nil {
+					t.Fatal(err)
+				}
+				session := connectWith(t, s, &client.Options{Era: client.Modern, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					demoted.Store(true)
+					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"value":true}`)}, nil
+				}})
+				result, err := session.CallTool(t.Context(), "ask", nil, nil)
+				got := message(err)
+				if err == nil {
+					got = result.Text()
+				}
+				if strings.Contains(got, "variant") || err == nil && !result.IsError {
+					t.Errorf("got %q, %v", got, err)
+				}
+				session.Close()
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
 				}
 			})
 		})

@@ -291,7 +291,7 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 	e := newEntry(mcp.KindTool, tool.Name, definition, tool.Scopes, tool.Metadata, pending{
 		guards: tool.Guards, middleware: tool.CallMiddleware, timeout: tool.Timeout, prepare: prepare,
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
-			memory := memoryOf(s)
+			memory, registered := memoryOf(s), new(byte)
 			decode, o := decoderWith(memory), o.withMemory(memory)
 			decodeCall := func(ctx context.Context, call *mcp.Call) (any, error) {
 				arguments := call.Member("arguments")
@@ -324,7 +324,7 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 				if !tool.Blocking {
 					return function(ctx, r, in)
 				}
-				return r.runBlocking(ctx, tool.Name, func(ctx context.Context, r *Request) (mcp.Result, error) {
+				return r.runBlocking(ctx, tool.Name, registered, func(ctx context.Context, r *Request) (mcp.Result, error) {
 					in, err := decodeCall(ctx, r.call) // which outlasts the request
 					if err != nil {
 						return nil, err

@@ -88,8 +88,9 @@ func New(config Config) *Calls {
 // A place says where the function of a call is, and what it has asked. The call stores it for the next run.
 type place struct {
 	Replica string   `json:"replica"`
-	Round   int      `json:"round"` // number of rounds in which the function has asked
-	Keys    []string `json:"keys"`  // of the questions of the last round
+	Round   int      `json:"round"`            // number of rounds in which the function has asked
+	Keys    []string `json:"keys"`             // of the questions of the last round
+	Digest  string   `json:"digest,omitempty"` // of the tool's definition: another variant of its name must not continue the call
 }
 
 func storedAs(tool string) string { return "blocking/" + tool }
@@ -117,20 +118,31 @@ func (p *place) store(call *mcp.Call, tool string, questions map[string]mcp.Inpu
 // Run is one run of a call of a blocking tool. It begins the function, or continues the one that an earlier run has
 // begun, here or at another replica. If the function asks, the error is an *[mcp.InputRequired]. If ctx ends, so does the
 // context of the function, unless another run of the call waits for it, and Run waits until the function has returned.
-func (c *Calls) Run(ctx context.Context, call *mcp.Call, tool string, fn Function) (mcp.Result, error) {
+// registered identifies the tool among those of its name.
+func (c *Calls) Run(ctx context.Context, call *mcp.Call, tool string, registered any, fn Function) (mcp.Result, error) {
 	at, err := placeOf(call, tool)
 	if err != nil {
 		return nil, err
+	}
+	digest := ""
+	if target := call.Target(); target != nil {
+		digest = target.Definition.Digest()
 	}
 	var f *function
 	switch {
 	case at == nil:
 		at = new(place)
-		f, err = c.begin(ctx, call, tool, fn)
+		f, err = c.begin(ctx, call, tool, registered, fn)
+	case at.Digest != digest:
+		return nil, errNotWaiting
 	case at.Replica != c.replica:
 		return c.runElsewhere(ctx, call, tool, at)
 	default:
-		if f, err = c.find(key{call.ID(), tool}); err == nil {
+		f, err = c.find(key{call.ID(), tool})
+		if err == nil && f.registered != registered {
+			return nil, errNotWaiting
+		}
+		if err == nil {
 			f.attach(call)
 		}
 	}
@@ -141,18 +153,18 @@ func (c *Calls) Run(ctx context.Context, call *mcp.Call, tool string, fn Functio
 	if err != nil || out.questions == nil {
 		return out.result, err
 	}
-	return nil, (&place{c.replica, out.round, sortedKeys(out.questions)}).store(call, tool, out.questions)
+	return nil, (&place{c.replica, out.round, sortedKeys(out.questions), digest}).store(call, tool, out.questions)
 }
 
 // begin begins the function of a call, with its first run attached. A *[jsonrpc.Error] with [jsonrpc.Busy] says that there is no room for it, so that
 // it was not begun.
-func (c *Calls) begin(ctx context.Context, call *mcp.Call, tool string, fn Function) (*function, error) {
+func (c *Calls) begin(ctx context.Context, call *mcp.Call, tool string, registered any, fn Function) (*function, error) {
 	holder := quota.HolderOf(call.Caller.Principal, call.Caller.Network)
 	if err := c.limit.Acquire(holder); err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.Busy, Message: err.Error()}
 	}
 	f := &function{
-		calls: c, key: key{cmp.Or(call.ID(), rand.Text()), tool}, first: call, holder: holder,
+		calls: c, key: key{cmp.Or(call.ID(), rand.Text()), tool}, registered: registered, first: call, holder: holder,
 		ended: make(chan struct{}), changed: make(chan struct{}), used: make(map[string]bool),
 		runs: []*mcp.Call{call},
 	}

@@ -18,14 +18,15 @@ import (
 
 // A function is a function that has begun. It is the [mcp.Responder] of the call that the function gets.
 type function struct {
-	calls  *Calls
-	key    key
-	first  *mcp.Call // the run that has begun it
-	holder quota.Holder
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	forget *time.Timer // removes it after its end; protected by Calls.mu
-	visits int         // of runs at other replicas; protected by replicas.mu
+	calls      *Calls
+	key        key
+	registered any       // as in [Calls.Run]
+	first      *mcp.Call // the run that has begun it
+	holder     quota.Holder
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	forget     *time.Timer // removes it after its end; protected by Calls.mu
+	visits     int         // of runs at other replicas; protected by replicas.mu
 
 	ended  chan struct{} // closed when result and err are set
 	result mcp.Result

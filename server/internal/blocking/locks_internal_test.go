@@ -87,7 +87,7 @@ func (c *caller) run(ctx context.Context, calls *Calls, fn Function) (mcp.Result
 		return nil, err
 	}
 	call := mcp.NewCall(req, &mcp.Caller{Principal: c.id[:1]}, c)
-	return calls.Run(ctx, &call, "t", fn)
+	return calls.Run(ctx, &call, "t", nil, fn)
 }
 
 // finish runs a call until it has a result.

@@ -128,7 +128,7 @@ func (c *Calls) runElsewhere(ctx context.Context, call *mcp.Call, tool string, a
 		case out.Questions == nil:
 			return mcp.Raw(out.Result), nil
 		}
-		at = &place{at.Replica, out.Round, sortedKeys(out.Questions)}
+		at = &place{at.Replica, out.Round, sortedKeys(out.Questions), at.Digest}
 		if len(answersOf(call, out.Questions)) == 0 {
 			return nil, at.store(call, tool, out.Questions)
 		}
