@@ -261,6 +261,13 @@ func (l *ledger) say(done string, replica int) {
 	fmt.Printf("%s %s replica %d: %s\n", time.Now().Format(time.TimeOnly+".000"), done, replica+1, l.counts())
 }
 
+// hasEachLoad reports whether each load has begun, so that a fault meets all of them.
+func (l *ledger) hasEachLoad() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return min(l.answers, l.tasks, l.approvals, l.questions, l.progress, l.changes, l.events, l.deliveries) > 0
+}
+
 func (l *ledger) counts() string {
 	return fmt.Sprintf("calls %d answers %d failures %d tasks %d approvals %d refusals %d questions %d progress %d changes %d events %d deliveries %d "+
 		"kills %d stops %d lost %d doubled %d unapproved %d",

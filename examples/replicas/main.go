@@ -100,6 +100,9 @@ func run(o *options) error {
 
 	load := newLoad(balancerServer.URL, counts)
 	err := load.start(ctx, approverToken)
+	for err == nil && !counts.hasEachLoad() {
+		err = wait(ctx, retry)
+	}
 	if err == nil {
 		err = fleet.inject(ctx, faults{o.kills, o.stops, o.pause, 4 * o.lease})
 	}
