@@ -24,16 +24,17 @@
 //
 // # Sessions
 //
-// A bridge keeps one session with each server for reading lists. Calls use the same session, except for calls of other
-// users and of clients with other capabilities. These have sessions of their own, up to [ProxyOptions].MaxSessions.
+// A bridge reads the lists of a server in the session that carries the calls of the first user. Each further user has a session
+// of its own, up to [ProxyOptions].Sessions. In the legacy era a server learns that its client can be asked everything. A
+// question that the client of the call cannot answer is refused with the error of such a client, and no other client is asked.
 // Each server is started, restarted and limited independently.
 //
 // A server asks the client of a call for roots during the call. If a client of the legacy era
 // changes its roots, the bridge passes that on to servers of the legacy era, in the sessions that
-// carry calls of the client. A server that then asks for the roots gets the answer if the client
-// has a call in flight, or makes one within 5 seconds. Clients of the modern era do not report
-// changes of roots, so a server of the legacy era that keeps the roots of a call is not
-// notified.
+// carry calls of the client. A server that asks for roots outside of a call gets those of the client, if it is the only one of
+// the legacy era whose calls the session carries. Otherwise it gets those of a client that makes a call within 5 seconds, or
+// else none. Clients of the modern era do not report changes of roots, so a server of the legacy era that keeps the roots of a
+// call is not notified.
 //
 // # Guarantees
 //

@@ -82,6 +82,9 @@ func (e *UpstreamError) As(target any) bool {
 
 		LimitExceeded: "exceeded a limit for servers",
 	}[e.Failure]
+	if errors.Is(e.Err, errFurtherSession) {
+		outcome += ": " + errFurtherSession.Error()
+	}
 	*wire = &jsonrpc.Error{
 		Code: jsonrpc.InternalError, Message: fmt.Sprintf("%s %s; the call %s", ownerOf(e.Server), reason, outcome), Data: data,
 	}

@@ -143,7 +143,7 @@ func TestUpstreamConcurrently(t *testing.T) {
 	}
 }
 
-// A pool starts one session for each key, and none after it has ended.
+// A pool starts one session for each principal, and none after it has ended.
 func TestSessionsOfPoolConcurrently(t *testing.T) {
 	const n = 100
 	stopped := canceled(t)
@@ -152,13 +152,15 @@ func TestSessionsOfPoolConcurrently(t *testing.T) {
 	if !p.start(stopped) || p.start(stopped) {
 		t.Fatal("the pool does not start once")
 	}
-	key := func(i int) sessionKey { return sessionKey{principal: fmt.Sprint(i)} }
 	start := func(round int) {
-		if _, err := p.lookupOrStart(key(round), clientCapabilities{}); err != nil && err != errStopped && err != errTooManySessions {
+		s, err := p.retain(t.Context(), fmt.Sprint(round))
+		if err == nil {
+			s.release(t.Context(), false)
+		} else if err != errStopped && err != errTooManySessions {
 			t.Errorf("the session does not start: %v", err)
 		}
 	}
-	lookup := func(round int) { p.lookup(key(round)) }
+	lookup := func(round int) { p.rootsChanged(t.Context(), &mcp.Caller{Principal: fmt.Sprint(round)}) }
 	racetest.Together(n, start, start, lookup, func(int) { u.State() })
 	racetest.Together(n,
 		start,
@@ -175,7 +177,7 @@ func TestSessionsOfPoolConcurrently(t *testing.T) {
 	if len(p.sessions) != 0 {
 		t.Errorf("%d sessions are left", len(p.sessions))
 	}
-	if _, err := p.lookupOrStart(key(n), clientCapabilities{}); err != errStopped {
+	if _, err := p.retain(t.Context(), fmt.Sprint(n)); err != errStopped {
 		t.Errorf("a session starts after the end of the pool: %v", err)
 	}
 }

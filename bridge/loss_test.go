@@ -110,6 +110,7 @@ func TestLostSessions(t *testing.T) {
 						t.Fatalf("%s: %v", face, err)
 					}
 					before := s.Executed(tool)
+					synctest.Wait() // a bridge reads the lists of a new session
 					s.Lose()
 					err := call(t.Context(), tool)
 					again := loss.IsRefused || face == trustedBridge && tool != "work"

@@ -79,10 +79,6 @@ type ProxyOptions struct {
 	// Optional makes [Upstream.Run] succeed although the server cannot be started. It has
 	// no effect in a bridge, where [Config.Required] decides.
 	Optional bool
-	// Shared lets all users share one session. Set it only if the server keeps no state of
-	// one user that another user must not see.
-	Shared bool
-
 	// Select reports whether an entry is offered. name is the name or URI on the server.
 	// Entries that are not offered cannot be called. Default: everything is offered.
 	Select func(kind mcp.Kind, name string) bool
@@ -131,10 +127,10 @@ type ProxyOptions struct {
 	MaxCalls int
 	// MaxQueued is how many more calls may wait. Default 1,024; negative means none.
 	MaxQueued int
-	// MaxSessions is the maximum number of sessions besides the session for lists. Each user has one session, or up to
-	// four if the user's clients have different capabilities. Default 64. A new session replaces the session that has
-	// been idle longest.
-	MaxSessions int
+	// Sessions is the maximum number of sessions with the server. Each user has one, and the lists are read in the first
+	// one. A new session replaces the session that has been idle longest. 1 means that all users share one session: set
+	// it only if the server keeps no state of one user that another user must not see. Default 64.
+	Sessions int
 
 	// Limits bounds what the server may list and ask. An entry that exceeds a limit is not offered;
 	// see [State].NotOffered. If a list as a whole exceeds a limit, the entries of its last complete
@@ -174,7 +170,7 @@ func (o ProxyOptions) withDefaults() ProxyOptions {
 	setDefault(&o.ListTimeout, 10*time.Second)
 	setDefault(&o.RefreshInterval, 5*time.Minute)
 	setDefault(&o.MaxCalls, 256)
-	setDefault(&o.MaxSessions, 64)
+	setDefault(&o.Sessions, 64)
 	o.Limits = o.Limits.WithDefaults()
 	if o.PingInterval == 0 {
 		o.PingInterval = 30 * time.Second

@@ -3,26 +3,23 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
-const (
-	// maxUserAttempts is how often in a row opening the session of a user may fail. After
-	// that, the next call of the user starts over.
-	maxUserAttempts = 5
-	// maxUserSessions is how many sessions one user may have: one for each set of client
-	// capabilities.
-	maxUserSessions = 4
-)
+// maxUserAttempts is how often in a row opening the session of a user may fail. After that, the next call of the user
+// starts over.
+const maxUserAttempts = 5
 
-// A pool has the sessions with one server. The main session reads the lists and carries calls where it may. The other
-// sessions are keyed by principal and client capabilities.
+// A pool has the sessions with one server. The main session reads the lists, and carries the calls of one principal, its
+// owner, so that a server for one user is started once. Each other principal has a session of its own.
 type pool struct {
 	opts      *ProxyOptions
 	dialer    transport.Dialer
@@ -32,22 +29,18 @@ type pool struct {
 	isLegacy  atomic.Bool   // the last session was of the legacy era, so the next one is not asked for its versions
 
 	mu         sync.Mutex
-	ctx        context.Context // nil unless the pool runs
-	sessions   map[sessionKey]*managedSession
-	goroutines sync.WaitGroup // of sessions
-}
-
-// A sessionKey says which calls use a session. Client capabilities are part of it, since a
-// legacy server learns them only when the session is opened.
-type sessionKey struct {
-	principal    string
-	first        bool // the first session of the principal, whatever the capabilities
-	capabilities clientCapabilities
+	ctx        context.Context            // nil unless the pool runs
+	owner      *string                    // nil until a principal calls
+	sessions   map[string]*managedSession // by principal, without the main session
+	goroutines sync.WaitGroup             // of sessions
 }
 
 func newPool(dialer transport.Dialer, opts *ProxyOptions, suspended *client.SuspendedCalls) *pool {
-	p := &pool{opts: opts, dialer: dialer, suspended: suspended, sessions: make(map[sessionKey]*managedSession), started: make(chan struct{})}
-	p.main = newSession(&managedSession{capabilities: listCapabilities, logger: p.opts.Logger})
+	p := &pool{opts: opts, dialer: dialer, suspended: suspended, sessions: make(map[string]*managedSession), started: make(chan struct{})}
+	if opts.DialAs != nil || opts.Sessions == 1 { // the main session has the credentials of nobody, or is shared
+		p.owner = new(string)
+	}
+	p.main = newSession(&managedSession{logger: p.opts.Logger})
 	if opts.Lazy {
 		p.main.idleTimeout, p.main.lazy = opts.IdleTimeout, opts.CachedCatalog != nil
 	}
@@ -75,7 +68,8 @@ func (p *pool) run(ctx context.Context) {
 	p.goroutines.Wait()
 }
 
-func (p *pool) connect(ctx context.Context, principal string, opts client.Options) (*client.Session, error) {
+// connect opens a session with the credentials of a principal.
+func (p *pool) connect(ctx context.Context, s *managedSession, principal string, opts client.Options) (*client.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.ConnectTimeout)
 	defer cancel()
 	dialer := p.dialer
@@ -85,7 +79,7 @@ func (p *pool) connect(ctx context.Context, principal string, opts client.Option
 			return nil, err
 		}
 	}
-	opts.Info, opts.SuspendedCalls = p.opts.Info, p.suspended
+	opts.Info, opts.Capabilities, opts.SuspendedCalls = p.opts.Info, allCapabilities(), p.suspended
 	opts.ConnectTimeout, opts.Era = p.opts.ConnectTimeout, p.opts.Era
 	if opts.Era == client.Auto && p.isLegacy.Load() {
 		opts.Era = client.Legacy
@@ -93,6 +87,7 @@ func (p *pool) connect(ctx context.Context, principal string, opts client.Option
 	opts.Limits, opts.Logger = p.opts.Limits, p.opts.Logger
 	opts.Middleware, opts.OnSession = p.opts.Middleware, p.opts.OnSession
 	opts.NoReconnect = true // managedSession reconnects
+	opts.Roots = func(ctx context.Context) ([]mcp.Root, error) { return p.rootsOutsideOfCalls(ctx, s) }
 	session, err := client.Connect(ctx, dialer, &opts)
 	p.isLegacy.Store(err == nil && session.Era() == client.Legacy) // after an error the server is asked again
 	return session, err
@@ -104,12 +99,28 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 	if err := p.waitStarted(ctx); err != nil {
 		return nil, nil, err
 	}
-	session, s, err := p.find(ctx, caller)
-	if err != nil && s != nil && s.is(statusStopped) && s != p.main {
-		session, s, err = p.find(ctx, caller) // the session was closed as idle in the meantime
+	for again := false; ; again = true {
+		s, err := p.retain(ctx, p.principalOf(caller))
+		if err != nil {
+			return nil, nil, err
+		}
+		session, err := s.waitOpen(ctx)
+		switch {
+		case err == nil:
+			return session, s, nil
+		case s == p.main:
+		case !again && s.is(statusStopped): // it was idle, or has failed for an earlier call
+			s.release(ctx, false)
+			continue
+		case ctx.Err() == nil && p.opts.DialAs == nil:
+			err = fmt.Errorf("%w (%w)", err, errFurtherSession)
+		}
+		s.release(ctx, false)
+		return nil, nil, err
 	}
-	return session, s, err
 }
+
+var errFurtherSession = errors.New(`another user has the first session with the server, and a further one could not be opened; with "sessions": 1 all users share one`)
 
 // ErrNotStarted is the reason of errors of a [Bridge] or [Upstream] that was never started.
 var ErrNotStarted = errors.New("the provider has not been started: mount it on a server, or call Start or Run")
@@ -129,93 +140,78 @@ func (p *pool) waitStarted(ctx context.Context) error {
 	}
 }
 
-// find returns the session for the caller's principal and capabilities. Without such a session, it returns the first
-// session of the principal if that can carry the caller's calls, or else a new session.
-func (p *pool) find(ctx context.Context, caller *mcp.Caller) (*client.Session, *managedSession, error) {
-	principal, capabilities := p.principalOf(caller), capabilitiesOf(&caller.Capabilities)
-	own := sessionKey{principal: principal, capabilities: capabilities}
-	if s := p.lookup(own); s != nil {
-		session, err := s.acquire(ctx)
-		return session, s, err
-	}
-	first := p.main
-	if principal != "" {
-		var err error
-		if first, err = p.lookupOrStart(sessionKey{principal: principal, first: true}, capabilities); err != nil {
-			return nil, nil, err
-		}
-	}
-	session, err := first.acquire(ctx)
-	if err != nil || first.carries(session, capabilities) {
-		return session, first, err
-	}
-	first.release(ctx, false)
-	s, err := p.lookupOrStart(own, capabilities)
-	if err != nil {
-		return nil, nil, err
-	}
-	session, err = s.acquire(ctx)
-	return session, s, err
-}
-
 // rootsTimeout bounds how long a change of roots waits for one server to take it.
 const rootsTimeout = 5 * time.Second
 
-// rootsChanged notifies the server that the client has changed its roots, on the open sessions that
-// carry calls of the client.
+// rootsChanged notifies the server that the client has changed its roots, in the session that carries calls of the
+// client, if it is open.
 func (p *pool) rootsChanged(ctx context.Context, caller *mcp.Caller) {
+	p.mu.Lock()
+	s := p.lookup(p.principalOf(caller))
+	p.mu.Unlock()
+	if s == nil {
+		return
+	}
+	session := s.opened()
+	if session == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, rootsTimeout)
 	defer cancel()
-	var notifying sync.WaitGroup
-	for _, session := range p.carrying(caller) {
-		notifying.Go(func() {
-			if err := session.RootsChanged(ctx); err != nil {
-				p.opts.Logger.Warn("could not notify the server that roots have changed", "error", err)
-			}
-		})
+	if err := session.RootsChanged(ctx); err != nil {
+		p.opts.Logger.Warn("could not notify the server that roots have changed", "error", err)
 	}
-	notifying.Wait()
 }
 
-// carrying returns the open sessions that carry calls of the caller. It opens none.
-func (p *pool) carrying(caller *mcp.Caller) (open []*client.Session) {
-	principal, capabilities := p.principalOf(caller), capabilitiesOf(&caller.Capabilities)
-	first := p.main
-	if principal != "" {
-		first = p.lookup(sessionKey{principal: principal, first: true})
+// rootsOutsideOfCalls returns the roots of the only connected client whose calls a session carries, and none if there are
+// several.
+func (p *pool) rootsOutsideOfCalls(ctx context.Context, s *managedSession) ([]mcp.Root, error) {
+	sole := p.soleClient(s)
+	if sole == nil || sole.ListRoots == nil {
+		return nil, nil
 	}
-	for _, s := range []*managedSession{p.lookup(sessionKey{principal: principal, capabilities: capabilities}), first} {
-		if s == nil {
-			continue
-		}
-		if session := s.opened(); session != nil && s.carries(session, capabilities) {
-			open = append(open, session)
-		}
-	}
-	return open
+	ctx, cancel := context.WithTimeout(ctx, rootsTimeout)
+	defer cancel()
+	return sole.ListRoots(ctx)
 }
 
-// carries reports whether an open session can carry calls of clients with the capabilities.
-func (s *managedSession) carries(session *client.Session, capabilities clientCapabilities) bool {
-	return s.capabilities == capabilities || session.CanForward(capabilities.capabilities())
+// soleClient returns the only connected client whose calls a session carries, or nil. If it is the only client of all, its
+// principal becomes the owner of the main session, unless that has one.
+func (p *pool) soleClient(s *managedSession) (sole *server.ConnectedClient) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx == nil {
+		return nil
+	}
+	connected := server.ConnectedClients(p.ctx)
+	if s == p.main && p.owner == nil && len(connected) == 1 {
+		p.owner = new(p.principalOf(connected[0].Caller))
+	}
+	for i, c := range connected {
+		switch {
+		case p.lookup(p.principalOf(c.Caller)) != s:
+		case sole != nil:
+			return nil
+		default:
+			sole = &connected[i]
+		}
+	}
+	return sole
 }
 
 func (p *pool) principalOf(caller *mcp.Caller) string {
-	if p.opts.Shared {
+	if p.opts.Sessions == 1 {
 		return ""
 	}
 	return caller.Principal
 }
 
-func (p *pool) lookup(key sessionKey) *managedSession {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lookupLocked(key)
-}
-
-// lookupLocked returns nil if there is no session, or if the session has stopped.
-func (p *pool) lookupLocked(key sessionKey) *managedSession {
-	if s := p.sessions[key]; s != nil && !s.is(statusStopped) {
+// lookup returns the session of a principal, nil if it has none or if it has stopped. p.mu is locked.
+func (p *pool) lookup(principal string) *managedSession {
+	if p.owner != nil && *p.owner == principal {
+		return p.main
+	}
+	if s := p.sessions[principal]; s != nil && !s.is(statusStopped) {
 		return s
 	}
 	return nil
@@ -223,62 +219,58 @@ func (p *pool) lookupLocked(key sessionKey) *managedSession {
 
 var errTooManySessions = errors.New("too many users have sessions with the server, and all are in use")
 
-// lookupOrStart returns the session with the key, or starts one with the capabilities.
-func (p *pool) lookupOrStart(key sessionKey, capabilities clientCapabilities) (*managedSession, error) {
+// retain returns the session of a principal, with a user added. It starts one if there is none.
+func (p *pool) retain(ctx context.Context, principal string) (*managedSession, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.lookupLocked(key); s != nil {
-		return s, nil
+	if p.owner == nil {
+		p.owner = &principal
 	}
+	s := p.lookup(principal)
+	if s == nil {
+		var err error
+		if s, err = p.startSession(principal); err != nil {
+			return nil, err
+		}
+	}
+	s.retain(ctx)
+	return s, nil
+}
+
+// startSession starts the session of a principal. p.mu is locked.
+func (p *pool) startSession(principal string) (*managedSession, error) {
 	if p.ctx == nil {
 		return nil, errStopped
 	}
-	if !p.makeRoom(key.principal) {
+	if len(p.sessions)+1 >= p.opts.Sessions && !p.evict() {
 		return nil, errTooManySessions
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
-	s := newSession(&managedSession{capabilities: capabilities, idleTimeout: p.opts.IdleTimeout, maxAttempts: maxUserAttempts, stop: cancel, logger: p.opts.Logger})
+	s := newSession(&managedSession{idleTimeout: p.opts.IdleTimeout, maxAttempts: maxUserAttempts, stop: cancel, logger: p.opts.Logger})
 	s.open = func(ctx context.Context) (*client.Session, error) {
-		return p.connect(ctx, key.principal, client.Options{Capabilities: capabilities.capabilities()})
+		return p.connect(ctx, s, principal, client.Options{})
 	}
 	s.monitor = func(ctx context.Context, session *client.Session) error { return p.ping(ctx, s, session) }
-	p.sessions[key] = s
+	p.sessions[principal] = s
 	p.goroutines.Go(func() {
 		defer cancel()
 		s.run(ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.sessions[key] == s {
-			delete(p.sessions, key)
+		if p.sessions[principal] == s {
+			delete(p.sessions, principal)
 		}
 	})
 	return s, nil
 }
 
-// makeRoom makes room for one more session of a principal, and reports whether there is any.
-func (p *pool) makeRoom(principal string) bool {
-	own := 0
-	for key := range p.sessions {
-		if key.principal == principal {
-			own++
-		}
-	}
-	switch {
-	case own >= maxUserSessions:
-		return p.evict(func(key sessionKey) bool { return key.principal == principal })
-	case len(p.sessions) >= p.opts.MaxSessions:
-		return p.evict(func(sessionKey) bool { return true })
-	}
-	return true
-}
-
-// evict stops the matching session that has been idle longest. It returns false if all are in use.
-func (p *pool) evict(match func(sessionKey) bool) bool {
-	var oldest sessionKey
+// evict stops the session that has been idle longest. It returns false if all are in use.
+func (p *pool) evict() bool {
+	var oldest string
 	var since time.Time
-	for key, s := range p.sessions {
-		if inUse, lastUsed := s.usage(); match(key) && !inUse && (since.IsZero() || lastUsed.Before(since)) {
-			oldest, since = key, lastUsed
+	for principal, s := range p.sessions {
+		if inUse, lastUsed := s.usage(); !inUse && (since.IsZero() || lastUsed.Before(since)) {
+			oldest, since = principal, lastUsed
 		}
 	}
 	if since.IsZero() {
@@ -289,48 +281,14 @@ func (p *pool) evict(match func(sessionKey) bool) bool {
 	return true
 }
 
-// clientCapabilities are the capabilities of a client that matter to a server, in a form
-// that can be compared.
-type clientCapabilities struct {
-	roots, form, url                           bool
-	sampling, samplingTools, samplingInContext bool
-	apps                                       bool
-}
-
-// listCapabilities are the client capabilities of the session for lists. With these the server lists all its entries.
-var listCapabilities = clientCapabilities{roots: true, form: true, url: true, sampling: true, samplingTools: true, apps: true}
-
-func capabilitiesOf(c *mcp.ClientCapabilities) clientCapabilities {
-	has := clientCapabilities{roots: c.Roots != nil, apps: c.ShowsApps()}
-	if e := c.Elicitation; e != nil {
-		has.form, has.url = e.Form != nil || e.URL == nil, e.URL != nil // an empty capability means forms
+// allCapabilities returns the capabilities that a legacy server learns: with these it lists all its entries, and may ask
+// everything that a client can answer. A question that the caller of a call cannot answer is refused.
+func allCapabilities() *mcp.ClientCapabilities {
+	c := &mcp.ClientCapabilities{
+		Roots:       &mcp.RootsCapability{ListChanged: true}, // see rootsChanged
+		Elicitation: &mcp.ElicitationCapability{Form: &mcp.EmptyObject{}, URL: &mcp.EmptyObject{}},
+		Sampling:    &mcp.SamplingCapability{Tools: &mcp.EmptyObject{}},
 	}
-	if s := c.Sampling; s != nil {
-		has.sampling, has.samplingTools, has.samplingInContext = true, s.Tools != nil, s.Context != nil
-	}
-	return has
-}
-
-func (has clientCapabilities) capabilities() *mcp.ClientCapabilities {
-	c := new(mcp.ClientCapabilities)
-	if has.roots {
-		c.Roots = &mcp.RootsCapability{ListChanged: true} // see rootsChanged
-	}
-	if has.form || has.url {
-		c.Elicitation = &mcp.ElicitationCapability{Form: emptyObject(has.form), URL: emptyObject(has.url)}
-	}
-	if has.sampling {
-		c.Sampling = &mcp.SamplingCapability{Tools: emptyObject(has.samplingTools), Context: emptyObject(has.samplingInContext)}
-	}
-	if has.apps {
-		c.DeclareApps()
-	}
+	c.DeclareApps()
 	return c
-}
-
-func emptyObject(present bool) *mcp.EmptyObject {
-	if !present {
-		return nil
-	}
-	return &mcp.EmptyObject{}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/sharedfile"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -30,8 +31,8 @@ import (
 )
 
 const (
-	// relayChild makes the test binary a server over stdio: a "shop", one that can "crash", or a
-	// "relay" to the URL in relayTo.
+	// relayChild makes the test binary a server over stdio: a "shop", one that can "crash", a
+	// "relay" to the URL in relayTo, or one that runs "once" with the lock file in relayTo.
 	relayChild = "BRIDGE_TEST_CHILD"
 	relayTo    = "BRIDGE_TEST_URL"
 )
@@ -44,6 +45,19 @@ func TestRelayChild(*testing.T) {
 		return
 	case "shop":
 		served = newRelayedShop()
+	case "once":
+		lock, err := os.OpenFile(url, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		if err == nil {
+			_, err = lock.WriteString("started\n")
+		}
+		if err == nil {
+			err = sharedfile.TryLock(lock)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "another server is running:", err)
+			os.Exit(4)
+		}
+		served = newShop()
 	case "crash":
 		crashing := newServer("crash")
 		server.AddTool(crashing, server.Tool{Name: "crash"}, func(context.Context, *server.Request, struct{}) (string, error) {

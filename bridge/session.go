@@ -50,14 +50,13 @@ const (
 // A managedSession keeps one session with a server open. It opens the session when a call needs it, reopens the session
 // when it ends, and closes the session when it is idle.
 type managedSession struct {
-	open         func(ctx context.Context) (*client.Session, error)
-	monitor      func(ctx context.Context, s *client.Session) error // runs while the session is open; an error closes it
-	capabilities clientCapabilities                                 // of the clients that the session is opened for
-	idleTimeout  time.Duration                                      // 0 means never
-	lazy         bool                                               // opened only on request, since a cached catalog has the lists
-	maxAttempts  int                                                // to open, in a row; 0 means no limit, and that run continues when the session was idle
-	stop         context.CancelFunc                                 // nil for the session for lists
-	logger       *slog.Logger
+	open        func(ctx context.Context) (*client.Session, error)
+	monitor     func(ctx context.Context, s *client.Session) error // runs while the session is open; an error closes it
+	idleTimeout time.Duration                                      // 0 means never
+	lazy        bool                                               // opened only on request, since a cached catalog has the lists
+	maxAttempts int                                                // to open, in a row; 0 means no limit, and that run continues when the session was idle
+	stop        context.CancelFunc                                 // nil for the session for lists
+	logger      *slog.Logger
 
 	mu            sync.Mutex
 	status        string
@@ -87,29 +86,14 @@ var (
 	errSilent     = errors.New("the server does not reply to pings")
 )
 
-// acquire returns the open session, which must be released. It waits while the server
-// starts, and up to restartTimeout after a failure.
-func (s *managedSession) acquire(ctx context.Context) (*client.Session, error) {
-	session := s.retain(ctx)
-	if session != nil {
-		return session, nil
-	}
-	session, err := s.waitOpen(ctx)
-	if err != nil {
-		s.release(ctx, false)
-	}
-	return session, err
-}
-
-// retain adds a user, and returns the session if it is open.
-func (s *managedSession) retain(ctx context.Context) *client.Session {
+// retain adds a user.
+func (s *managedSession) retain(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users++
 	if deadline.Has(ctx) {
 		s.deadlines++
 	}
-	return s.session
 }
 
 // release removes a user, with the context given to retain. After a suspended call the
@@ -130,6 +114,7 @@ func (s *managedSession) release(ctx context.Context, suspended bool) {
 	}
 }
 
+// waitOpen returns the open session. It waits while the server starts, and up to restartTimeout after a failure.
 func (s *managedSession) waitOpen(ctx context.Context) (*client.Session, error) {
 	for {
 		s.mu.Lock()

@@ -109,7 +109,11 @@ func TestSessionsOfPrincipals(t *testing.T) {
 		for _, shared := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				o := newSessionCounter(behind)
-				frontend := mount(t, bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Shared: shared, Logger: quiet()}))
+				opts := &bridge.ProxyOptions{DialAs: o.dialAs, Logger: quiet()}
+				if shared {
+					opts.Sessions = 1
+				}
+				frontend := mount(t, bridge.Proxy(nil, opts))
 				seen := make(map[string]string)
 				for range 3 {
 					for _, principal := range []string{"ann", "bob", "", "cy"} {
@@ -134,32 +138,26 @@ func TestSessionsOfPrincipals(t *testing.T) {
 	})
 }
 
-// A legacy server learns the capabilities of a client only when a session is opened, so clients
-// with other capabilities have other sessions.
-func TestSessionsByWhatCanBeAsked(t *testing.T) {
+// Clients of one principal share a session, whatever they can be asked: the server learns that everything may be asked.
+func TestSessionOfAllCapabilities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newSessionCounter(client.Legacy)
 		frontend := mount(t, bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Logger: quiet()}))
 		elicit := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil }
 		roots := func(context.Context) ([]mcp.Root, error) { return nil, nil }
-		got := make(map[string]bool)
 		for _, era := range eras {
 			for _, opts := range []client.Options{{}, {Elicit: elicit}, {Elicit: elicit, ElicitURLs: true}, {Roots: roots}} {
 				opts.Era = era
-				got[sessionOf(t, connect(t, pipeTo(as{frontend, "ann"}), opts))] = true
+				if got := sessionOf(t, connect(t, pipeTo(as{frontend, "ann"}), opts)); got != "ann 2" {
+					t.Errorf("a client has session %q", got)
+				}
 			}
 		}
-		if len(got) != 4 {
-			t.Errorf("%d sessions for 4 kinds of callers: %v", len(got), got)
-		}
-		want := []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{},"url":{}}}`, `{"roots":{"listChanged":true}}`}
-		for _, can := range want {
-			found := false
-			for _, received := range o.received[1:] {
-				found = found || strings.ReplaceAll(received, `"form":{}`, "") == strings.ReplaceAll(can, `"form":{}`, "")
-			}
-			if !found {
-				t.Errorf("no session got %s, but %q", can, o.received)
+		for _, received := range o.received {
+			for _, capability := range []string{`"roots":{"listChanged":true}`, `"elicitation":{"form":{},"url":{}}`, `"sampling":{"tools":{}}`} {
+				if !strings.Contains(received, capability) {
+					t.Errorf("the server learned %s, without %s", received, capability)
+				}
 			}
 		}
 	})
@@ -227,42 +225,70 @@ func TestRootsChanged(t *testing.T) {
 	})
 }
 
-// Other capabilities open no sessions, so their number is limited.
-func TestSessionsOfOneUserAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newSessionCounter(client.Legacy)
-		p := bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Logger: quiet()})
-		frontend := mount(t, p)
-		other := connect(t, pipeTo(as{frontend, "bob"}), client.Options{})
-		first := sessionOf(t, other)
-		for i := range 100 {
-			can := &mcp.ClientCapabilities{Experimental: map[string]jsonRaw{fmt.Sprint(i): jsonRaw("{}")}}
-			if i&1 != 0 {
-				can.Roots = &mcp.RootsCapability{}
-			}
-			if i&2 != 0 {
-				can.Sampling = &mcp.SamplingCapability{}
-			}
-			if i&4 != 0 {
-				can.Elicitation = &mcp.ElicitationCapability{}
-			}
-			session := connect(t, pipeTo(as{frontend, "ann"}), client.Options{Capabilities: can})
-			sessionOf(t, session)
-			session.Close()
-		}
-		if n := p.State().Sessions; n > 5 {
-			t.Errorf("%d sessions of two users", n)
-		}
-		if again := sessionOf(t, other); again != first {
-			t.Errorf("another user's session was %q, is %q", first, again)
-		}
-	})
+// A server of the legacy era that asks for roots outside of calls gets those of the only client whose calls its session
+// carries. With several clients, it gets none.
+func TestRootsOutsideOfCalls(t *testing.T) {
+	roots := func(uri string) func(context.Context) ([]mcp.Root, error) {
+		return func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: uri}}, nil }
+	}
+	type user struct {
+		principal string
+		era       client.Era
+		roots     string
+		calls     bool // before the server asks
+	}
+	for name, c := range map[string]struct {
+		users []user
+		want  string
+	}{
+		"no client":                       {nil, "[]"},
+		"one client":                      {[]user{{"ann", client.Legacy, "file:///a", false}}, `[{"uri":"file:///a"}]`},
+		"one client that calls":           {[]user{{"ann", client.Legacy, "file:///a", true}}, `[{"uri":"file:///a"}]`},
+		"one client without roots":        {[]user{{"ann", client.Legacy, "", true}}, "[]"},
+		"a client of the modern era":      {[]user{{"ann", client.Modern, "file:///a", true}}, "[]"},
+		"two clients of one user":         {[]user{{"ann", client.Legacy, "file:///a", true}, {"ann", client.Legacy, "file:///b", true}}, "[]"},
+		"two users that do not call":      {[]user{{"ann", client.Legacy, "file:///a", false}, {"bob", client.Legacy, "file:///b", false}}, "[]"},
+		"two users, the session is ann's": {[]user{{"ann", client.Legacy, "file:///a", true}, {"bob", client.Legacy, "file:///b", true}}, `[{"uri":"file:///a"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := make(chan jsonrpc.Peer, 100)
+				up := toolsOnly(client.Legacy, "who")
+				answer := up.answer
+				up.answer = func(ctx context.Context, from jsonrpc.Peer, req *jsonrpc.Request) (string, error) {
+					first <- from
+					return answer(ctx, from, req)
+				}
+				frontend := mount(t, bridge.Proxy(pipeTo(up), &bridge.ProxyOptions{Logger: quiet()}))
+				for _, u := range c.users {
+					opts := client.Options{Era: u.era}
+					if u.roots != "" {
+						opts.Roots = roots(u.roots)
+					}
+					session := connect(t, pipeTo(as{frontend, u.principal}), opts)
+					if u.calls {
+						if _, err := session.CallTool(t.Context(), "who", nil, nil); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				synctest.Wait()
+				resp, err := (<-first).Call(t.Context(), mcp.MethodRootsList, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := string(resp.Member("roots")); got != c.want {
+					t.Errorf("the server gets %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
 }
 
 func TestMaxSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newSessionCounter(client.Modern)
-		p := bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, MaxSessions: 2, Logger: quiet()})
+		p := bridge.Proxy(nil, &bridge.ProxyOptions{DialAs: o.dialAs, Sessions: 3, Logger: quiet()})
 		frontend := mount(t, p)
 		users := make(map[string]*client.Session)
 		for _, name := range []string{"ann", "bob", "cy", "dee"} {
@@ -347,12 +373,8 @@ func TestServerChangesEra(t *testing.T) {
 				if got := texts(t, result, err); got != "Bonn" {
 					t.Errorf("it gave %q", got)
 				}
-				own := 0
-				if era == client.Legacy {
-					own = 1 // that received the client capabilities of this caller
-				}
-				if n := p.State().Sessions; n != own {
-					t.Errorf("%d sessions beside that for lists, want %d", n, own)
+				if n := p.State().Sessions; n != 0 {
+					t.Errorf("%d sessions beside the first", n)
 				}
 			}
 		}

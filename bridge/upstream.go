@@ -82,7 +82,7 @@ func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts Pro
 	}
 	u.pool = newPool(dialer, &u.opts, suspended)
 	u.pool.main.open = func(ctx context.Context) (*client.Session, error) {
-		return u.pool.connect(ctx, "", client.Options{Capabilities: listCapabilities.capabilities(), OnChange: u.handleChange})
+		return u.pool.connect(ctx, u.pool.main, "", client.Options{OnChange: u.handleChange})
 	}
 	u.pool.main.monitor = u.monitor
 	u.subs = newSubscriptions(u.pool.main)
@@ -206,7 +206,7 @@ type State struct {
 	Restarts int
 	// Calls is the number of running calls, and Queued is the number of waiting calls.
 	Calls, Queued int
-	// Sessions is the number of sessions besides the one for lists.
+	// Sessions is the number of sessions besides the first.
 	Sessions int
 	// Tools, Prompts and Resources are the numbers of offered entries. Templates count as
 	// resources.

@@ -330,8 +330,9 @@ type ForwardOptions struct {
 // If the caller supports tasks, the result may be an *[mcp.Task], with the id that the server has given to
 // it. Requests about the task are forwarded with that id. Their questions keep their keys.
 //
-// The session must have the capabilities of the caller; see [Session.CanForward]. opts may be nil.
-// Forward may be called concurrently with different calls.
+// A server of the legacy era may ask what [Options].Capabilities declare. A question that the caller cannot answer is refused
+// as its client would refuse it: no other caller is asked. opts may be nil. Forward may be called concurrently with different
+// calls.
 func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOptions) (mcp.Result, error) {
 	if s.handle != nil && !s.isOutgoing(call) {
 		return s.forwardThroughMiddleware(ctx, call, opts)
@@ -361,11 +362,6 @@ func asForwardError(method string, err error) error {
 	}
 	return asCallError(method, err)
 }
-
-// CanForward reports whether this session can forward calls of clients with these capabilities. In
-// the legacy era the capabilities of a session are fixed when it is opened: [Options.Capabilities]
-// must be equal to them.
-func (s *Session) CanForward(can *mcp.ClientCapabilities) bool { return s.current().CanForward(can) }
 
 // IsForbidden reports whether err is the refusal of a valid call:
 //

@@ -183,7 +183,6 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 	for option, opts := range map[string]client.Options{
 		"Elicit":       {Elicit: elicits(mcp.ElicitDecline, "")},
 		"Sample":       {Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) { return nil, nil }},
-		"Roots":        {Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil }},
 		"ShowsApps":    {ShowsApps: true},
 		"Experimental": {Experimental: none},
 		"Extensions":   {Extensions: none},

@@ -90,10 +90,10 @@ type Options struct {
 	OnSession func(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
 
 	// Capabilities replaces the capabilities that the other options provide. It is for sessions that forward
-	// calls of other clients, which have these capabilities and answer the questions. See [Session.Forward].
-	// [Connect] returns an error if it is set together with Elicit, Sample, Roots, ShowsApps, Experimental or
-	// Extensions, which would have no effect. If it declares [mcp.ExtensionTasks], [Session.Call] returns an
-	// [mcp.Task] unchanged.
+	// calls of other clients, which answer the questions, as far as they have these capabilities. See
+	// [Session.Forward]. Roots answers a legacy server that asks for roots outside of calls. [Connect] returns an error
+	// if Capabilities is set together with Elicit, Sample, ShowsApps, Experimental or Extensions, which would have no
+	// effect. If it declares [mcp.ExtensionTasks], [Session.Call] returns an [mcp.Task] unchanged.
 	Capabilities *mcp.ClientCapabilities
 	// SuspendedCalls holds forwarded calls while their callers answer questions. Sessions that
 	// share it share its limits, and any of them can continue a call. Default: each session has its
@@ -183,7 +183,7 @@ func (o *Options) check() error {
 		name string
 		set  bool
 	}{
-		{"Elicit", o.Elicit != nil}, {"Sample", o.Sample != nil}, {"Roots", o.Roots != nil}, {"ShowsApps", o.ShowsApps},
+		{"Elicit", o.Elicit != nil}, {"Sample", o.Sample != nil}, {"ShowsApps", o.ShowsApps},
 		{"Experimental", o.Experimental != nil}, {"Extensions", o.Extensions != nil},
 	} {
 		if option.set {

@@ -76,7 +76,11 @@ func Connect(ctx context.Context, dialer transport.Dialer, opts *Options) (*Sess
 }
 
 func (s *Session) open(ctx context.Context) (*forward.Client, error) {
-	return forward.Open(ctx, s.dialer, s.opts.config(s.handlers), s.opts.Capabilities != nil, s.opts.SuspendedCalls.calls)
+	var roots era.Answerer
+	if s.opts.Roots != nil {
+		roots = s.handlers
+	}
+	return forward.Open(ctx, s.dialer, s.opts.config(s.handlers), s.opts.Capabilities != nil, roots, s.opts.SuspendedCalls.calls)
 }
 
 // Close ends the session and waits for it, at most a few seconds. Calls in progress fail with

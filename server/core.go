@@ -96,12 +96,19 @@ func (c core) outgoing(ctx context.Context, to *mcp.Caller, method string, param
 	return params, err
 }
 
-// SessionOpened calls Options.OnSession.
-func (c core) SessionOpened(ctx context.Context, caller *mcp.Caller) (ended func(reason error)) {
-	if c.options.OnSession == nil {
-		return nil
+// SessionOpened registers the client, and calls Options.OnSession.
+func (c core) SessionOpened(ctx context.Context, caller *mcp.Caller, roots era.RootsFunc) (ended func(reason error)) {
+	disconnect := c.clients.connect(ConnectedClient{caller, roots})
+	var own func(reason error)
+	if c.options.OnSession != nil {
+		own = c.options.OnSession(ctx, caller)
 	}
-	return c.options.OnSession(ctx, caller)
+	return func(reason error) {
+		disconnect()
+		if own != nil {
+			own(reason)
+		}
+	}
 }
 
 // Failed logs an error and returns the error for the caller, which only has a reference to the log.

@@ -113,12 +113,13 @@ func TestRetainedBytes(t *testing.T) {
 			s := retainingServer(t)
 			opts := taskOptions()
 			opts.Era = thing.era
-			as := func(principal string, dialer transport.Dialer) *client.Session {
+			as := func(principal string, dialer transport.Dialer) (session *client.Session) {
 				t.Helper()
-				session, err := client.Connect(transport.WithPrincipal(t.Context(), principal), dialer, opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				waittest.Until(t, "a session", func() (connected bool) { // a server ends a session after its client has closed it
+					var err error
+					session, err = client.Connect(transport.WithPrincipal(t.Context(), principal), dialer, opts)
+					return err == nil
+				})
 				return session
 			}
 			dialer := transporttests.Dialer(t, s)

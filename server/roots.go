@@ -8,6 +8,59 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
+// A ConnectedClient is a client that has opened a session of the legacy era, over a connection in which it can be asked at any
+// time. Clients of the modern era have no sessions.
+type ConnectedClient struct {
+	Caller *mcp.Caller
+	// ListRoots asks the client for its roots, outside of a call. It is nil if the client did not declare that it has roots.
+	ListRoots func(ctx context.Context) ([]mcp.Root, error)
+}
+
+// clients are the connected clients of a server. Their methods may be called concurrently.
+type clients struct {
+	mu        sync.Mutex
+	connected map[*ConnectedClient]bool
+}
+
+func (c *clients) connect(client ConnectedClient) (disconnect func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.connected == nil {
+		c.connected = make(map[*ConnectedClient]bool)
+	}
+	c.connected[&client] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.connected, &client)
+	}
+}
+
+type clientsKey struct{}
+
+// context returns the context of [Provider].Run, from which [ConnectedClients] gets the clients.
+func (c *clients) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, clientsKey{}, func() []ConnectedClient {
+		all := ConnectedClients(ctx)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for client := range c.connected {
+			all = append(all, *client)
+		}
+		return all
+	})
+}
+
+// ConnectedClients returns the clients of the legacy era that are connected now to the server that runs a provider, in any order. ctx
+// is the context of [Provider].Run, or of a context made from it. A provider that keeps something for one client, as a
+// proxy does, uses it to find out whether there are others.
+func ConnectedClients(ctx context.Context) []ConnectedClient {
+	if all, ok := ctx.Value(clientsKey{}).(func() []ConnectedClient); ok {
+		return all()
+	}
+	return nil
+}
+
 // RootsChanged passes a change of a client's roots to the providers. A provider that panics is logged.
 func (c core) RootsChanged(ctx context.Context, caller *mcp.Caller) {
 	changed := c.Catalog().rootsChanged

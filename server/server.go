@@ -158,6 +158,7 @@ type Server struct {
 	exported *mapping
 	life     lifecycle
 	changes  changes
+	clients  clients
 	exchange *exchange // nil without a store
 	features []*feature
 	methods  map[string]*method // by name

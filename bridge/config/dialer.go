@@ -177,7 +177,7 @@ func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 	config := bridge.Config{
 		Alias: r.Alias, Dialer: dialer, Required: o.Required, Fingerprint: fmt.Sprintf("%s %#v", r.Fingerprint(), *o),
 		ProxyOptions: bridge.ProxyOptions{
-			Shared: o.Shared, Lazy: o.Lazy, IdleTimeout: o.IdleTimeout, ConnectTimeout: o.StartTimeout,
+			Sessions: o.Sessions, Lazy: o.Lazy, IdleTimeout: o.IdleTimeout, ConnectTimeout: o.StartTimeout,
 			CallTimeout: o.CallTimeout, MaxCalls: o.MaxCalls, Launch: r.Launch(),
 			Select:   func(kind mcp.Kind, name string) bool { return kind != mcp.KindTool || o.Tools.permits(name) },
 			Expect:   o.Tools.named(),

@@ -17,8 +17,8 @@ type Options struct {
 	Required bool
 	// Lazy starts the server with the first call; see [bridge.ProxyOptions].
 	Lazy bool
-	// Shared lets all users share one session.
-	Shared bool
+	// Sessions is the maximum number of sessions; see [bridge.ProxyOptions].
+	Sessions int
 	// StartTimeout bounds starting the server. 0 means the program's default.
 	StartTimeout time.Duration
 	// IdleTimeout stops the server after this long without a call. 0 means the program's
@@ -93,7 +93,7 @@ func (c cursor) options(o *Options) {
 	c.strict("an object with options",
 		into("required", &o.Required, cursor.flag),
 		into("lazy", &o.Lazy, cursor.flag),
-		into("shared", &o.Shared, cursor.flag),
+		into("sessions", &o.Sessions, cursor.count),
 		into("startTimeout", &o.StartTimeout, cursor.duration),
 		into("idleTimeout", &o.IdleTimeout, cursor.duration),
 		into("callTimeout", &o.CallTimeout, cursor.duration),

@@ -93,7 +93,7 @@ func TestErrorsOfServersNameServerAndField(t *testing.T) {
 		`{"command":"x","timeout":"soon"}`:                                      `server a: timeout: expected a positive duration`,
 		`{"command":"x","timeout":60}`:                                          `server a: timeout: a number is milliseconds, and 60 is 60ms: expected at least 1000, or a unit such as "60s"`,
 		`{"command":"x","timeout":true}`:                                        `found a boolean`,
-		`{"command":"x","dovetail":{"lasy":true}}`:                              `server a: dovetail.lasy: expected one of required, lazy, shared`,
+		`{"command":"x","dovetail":{"lasy":true}}`:                              `server a: dovetail.lasy: expected one of required, lazy, sessions`,
 		`{"command":"x","dovetail":{"maxCalls":0}}`:                             `server a: dovetail.maxCalls: expected an integer from 1 to 2147483647`,
 		`{"command":"x","dovetail":{"maxCalls":1.5}}`:                           `server a: dovetail.maxCalls: expected an integer from 1 to 2147483647`,
 		`{"command":"x","dovetail":{"passEnv":["A="]}}`:                         `server a: dovetail.passEnv[0]: expected the name of a variable, without =`,

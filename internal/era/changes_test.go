@@ -353,9 +353,11 @@ func (*watchedCore) Describe() (*era.Description, error) {
 func (*watchedCore) ServeProtocol(context.Context, *mcp.Call) (mcp.Result, error) {
 	return mcp.Raw(`{}`), nil
 }
-func (*watchedCore) Failed(_ string, err error) error                             { return err }
-func (*watchedCore) Stopping() <-chan struct{}                                    { return nil }
-func (*watchedCore) SessionOpened(context.Context, *mcp.Caller) func(error)       { return nil }
+func (*watchedCore) Failed(_ string, err error) error { return err }
+func (*watchedCore) Stopping() <-chan struct{}        { return nil }
+func (*watchedCore) SessionOpened(context.Context, *mcp.Caller, era.RootsFunc) func(error) {
+	return nil
+}
 func (*watchedCore) RootsChanged(context.Context, *mcp.Caller)                    {}
 func (*watchedCore) RefusesVisibleTask(context.Context, *mcp.Caller, string) bool { return true }
 func (*watchedCore) Outgoing(_ context.Context, _ *mcp.Caller, _ string, params jsonrpc.Appender) (jsonrpc.Appender, bool) {

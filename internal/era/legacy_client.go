@@ -134,11 +134,8 @@ func (l *legacyClient) handle(ctx context.Context, c *Client, from jsonrpc.Peer,
 	default:
 		return nil, methodNotFound(req.Method)
 	}
-	if err := checkAskable(&mcp.Caller{Capabilities: c.config.Capabilities}, question); err != nil {
-		if req.Method == mcp.MethodRootsList || req.Method == mcp.MethodCreateMessage {
-			return nil, methodNotFound(req.Method)
-		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "this client did not declare the capability for this question"}
+	if err := RefuseQuestion(&c.config.Capabilities, question); err != nil {
+		return nil, err
 	}
 	defer l.questions.Pause()()
 	if c.config.Receiver != nil {
@@ -147,6 +144,18 @@ func (l *legacyClient) handle(ctx context.Context, c *Client, from jsonrpc.Peer,
 	}
 	result, err := c.config.Answerer.Answer(ctx, question)
 	return result, questionError(err)
+}
+
+// RefuseQuestion returns the error with which a legacy client refuses a question for which it did not declare the capability, nil if
+// it did. MCP 2025-11-25, client/roots, client/sampling and client/elicitation.
+func RefuseQuestion(has *mcp.ClientCapabilities, question mcp.InputRequest) error {
+	switch {
+	case missingCapability(has, question) == "":
+		return nil
+	case question.Method == mcp.MethodElicit:
+		return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: "this client did not declare the capability for this question"}
+	}
+	return methodNotFound(question.Method)
 }
 
 // listen subscribes to each resource; changes of lists need no subscription. A session has one

@@ -173,7 +173,11 @@ func (b *binding) open(ctx context.Context, req *jsonrpc.Request, caller *mcp.Ca
 
 // begin notifies the core of a session.
 func (b *binding) begin(ctx context.Context, caller *mcp.Caller) {
-	ended := b.server.core.SessionOpened(ctx, caller)
+	var roots RootsFunc
+	if caller.Capabilities.Roots != nil && b.link.Peer != nil {
+		roots = b.askRoots
+	}
+	ended := b.server.core.SessionOpened(ctx, caller, roots)
 	if ended == nil {
 		return
 	}
@@ -183,6 +187,16 @@ func (b *binding) begin(ctx context.Context, caller *mcp.Caller) {
 	if b.link.Input.Err() != nil { // the link may have ended before ended was set
 		b.legacy.end()
 	}
+}
+
+func (b *binding) askRoots(ctx context.Context) ([]mcp.Root, error) {
+	resp, err := b.link.Peer.Call(ctx, mcp.MethodRootsList, nil)
+	if err != nil {
+		return nil, err
+	}
+	var result mcp.ListRootsResult
+	err = json.Unmarshal(resp.Result, &result)
+	return result.Roots, err
 }
 
 // end notifies the core of the end of the session, once.

@@ -45,14 +45,18 @@ type Core interface {
 	// RootsChanged is called when a legacy client has changed its roots. A modern server asks for
 	// them in each call.
 	RootsChanged(ctx context.Context, caller *mcp.Caller)
-	// SessionOpened is called when a legacy client has opened a session, with the context of the request. ended, if
-	// not nil, is called once, when the session has ended. Neither function blocks.
-	SessionOpened(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
+	// SessionOpened is called when a legacy client has opened a session, with the context of the request. roots asks the
+	// client for its roots; it is nil if the client has none. ended, if not nil, is called once, when the session has
+	// ended. SessionOpened and ended do not block.
+	SessionOpened(ctx context.Context, caller *mcp.Caller, roots RootsFunc) (ended func(reason error))
 	// Outgoing returns the params of a notification as they are sent to a client, and false if it is not sent.
 	Outgoing(ctx context.Context, to *mcp.Caller, method string, params jsonrpc.Appender) (jsonrpc.Appender, bool)
 	// Stopping returns a channel that is closed when the server shuts down.
 	Stopping() <-chan struct{}
 }
+
+// A RootsFunc asks a client for its roots, outside of a call.
+type RootsFunc func(ctx context.Context) ([]mcp.Root, error)
 
 // A Description describes a server to its clients.
 type Description struct {

@@ -75,7 +75,7 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 			return kind == mcp.KindTool && slices.ContainsFunc(known, func(e *server.Entry) bool { return e.Name == name })
 		},
 		Rename:        map[string]string{"browser_mouse_wheel": "browser_scroll"},
-		CachedCatalog: server.NewCatalog(known, nil), Lazy: true, Shared: true, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
+		CachedCatalog: server.NewCatalog(known, nil), Lazy: true, Sessions: 1, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
 	})
 	return b, nil
 }

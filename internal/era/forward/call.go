@@ -24,14 +24,14 @@ import (
 // for several runs of the caller's call. Each run waits for it.
 type forwardedCall struct {
 	notifications
-	activity  deadline.Activity // the timeout counts from the last progress
-	client    *Client
-	params    params
-	principal string
-	label     string             // names the server in its questions
-	untrack   func()             // stops progress; nil if the caller wants no progress
-	ctx       context.Context    // for the request
-	stop      context.CancelFunc // stops the timeout; nil if there is none
+	activity deadline.Activity // the timeout counts from the last progress
+	client   *Client
+	params   params
+	caller   *mcp.Caller
+	label    string             // names the server in its questions
+	untrack  func()             // stops progress; nil if the caller wants no progress
+	ctx      context.Context    // for the request
+	stop     context.CancelFunc // stops the timeout; nil if there is none
 
 	// The outcome. question is the result of a modern server that asks.
 	response *jsonrpc.Response
@@ -72,7 +72,7 @@ func (c *Client) begin(ctx context.Context, call *mcp.Call, opts *Options, last 
 	if err != nil {
 		return nil, err
 	}
-	forwarded := &forwardedCall{client: c, params: params, principal: call.Caller.Principal, label: opts.ServerLabel}
+	forwarded := &forwardedCall{client: c, params: params, caller: call.Caller, label: opts.ServerLabel}
 	forwarded.attach(ctx, call)
 	if !c.Version().Modern() {
 		c.setLevel(ctx, call.Caller.LogLevel)

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -34,14 +33,13 @@ type Options struct {
 // A Client is an [era.Client] that also carries calls of other clients. Its methods may be called concurrently.
 type Client struct {
 	*era.Client
-	info         mcp.Implementation
-	capabilities mcp.ClientCapabilities
-	suspended    *SuspendedCalls
-	limits       questionLimits
-	callTimeout  time.Duration // era.Config.CallTimeout
-	inFlight     inFlight
-	level        logLevel                   // for legacy servers
-	meta         atomic.Pointer[callerMeta] // of the last caller
+	info        mcp.Implementation
+	suspended   *SuspendedCalls
+	limits      questionLimits
+	callTimeout time.Duration // era.Config.CallTimeout
+	inFlight    inFlight
+	level       logLevel                   // for legacy servers
+	meta        atomic.Pointer[callerMeta] // of the last caller
 }
 
 // questionLimits limit the questions of the server. A rate or size of 0 means no limit.
@@ -61,17 +59,17 @@ type callerMeta struct {
 	members string
 }
 
-// Open opens a session. A dedicated session carries only calls of clients with
-// config.Capabilities, and these clients get the questions of a legacy server. Otherwise
-// config.Answerer gets them.
-func Open(ctx context.Context, dialer transport.Dialer, config era.Config, dedicated bool, suspended *SuspendedCalls) (*Client, error) {
+// Open opens a session. In a dedicated session, the clients whose calls it carries get the questions of a legacy server, as far
+// as they and config.Capabilities have declared the capability. Otherwise config.Answerer gets them.
+// roots, if not nil, lists roots outside of calls.
+func Open(ctx context.Context, dialer transport.Dialer, config era.Config, dedicated bool, roots era.Answerer, suspended *SuspendedCalls) (*Client, error) {
 	c := &Client{
-		info: config.Info, capabilities: config.Capabilities, suspended: suspended, callTimeout: config.CallTimeout,
+		info: config.Info, suspended: suspended, callTimeout: config.CallTimeout,
 		limits: questionLimits{rounds: cmp.Or(config.MaxRounds, era.MaxRounds), perMinute: config.QuestionsPerMinute, burst: config.QuestionBurst, bytes: config.QuestionBytes},
 	}
 	c.level.lock = make(chan struct{}, 1)
 	c.level.set(config.LogLevel) // by the handshake
-	if !dedicated {
+	if c.inFlight.roots = roots; !dedicated {
 		c.inFlight.answerer = config.Answerer
 	}
 	config.Receiver = &c.inFlight
@@ -146,20 +144,6 @@ func (c *Client) metaFor(caller *mcp.Caller) (string, error) {
 		c.meta.Store(&callerMeta{caller, members})
 	}
 	return members, err
-}
-
-// CanForward reports whether the session can carry calls of clients with these capabilities. A
-// legacy session cannot if it has declared other capabilities in its handshake.
-func (c *Client) CanForward(can *mcp.ClientCapabilities) bool {
-	if c.Version().Modern() {
-		return true
-	}
-	declared, err := era.EncodeCapabilities(c.Version(), &c.capabilities)
-	if err != nil {
-		return false
-	}
-	wanted, err := era.EncodeCapabilities(c.Version(), can)
-	return err == nil && bytes.Equal(declared, wanted)
 }
 
 // A logLevel is the log level of a legacy server. It applies to all calls of a session.

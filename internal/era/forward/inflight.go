@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,10 +21,11 @@ import (
 // [era.Receiver] of the connection.
 type inFlight struct {
 	answerer era.Answerer // answers all questions; nil if the callers are asked
+	roots    era.Answerer // lists roots outside of calls; may be nil
 
-	mu    sync.Mutex
-	calls []*forwardedCall // oldest first
-	added chan struct{}    // closed when a call is added; nil if no question waits for that
+	mu      sync.Mutex
+	calls   []*forwardedCall // oldest first
+	changed chan struct{}    // closed when a call is added or removed; nil if no question waits for that
 
 	closed  bool
 	running sync.WaitGroup // no goroutine is added after closed is set
@@ -36,10 +38,7 @@ func (f *inFlight) add(c *forwardedCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, c)
-	if f.added != nil {
-		close(f.added)
-		f.added = nil
-	}
+	f.notify()
 }
 
 func (f *inFlight) remove(c *forwardedCall) {
@@ -47,6 +46,14 @@ func (f *inFlight) remove(c *forwardedCall) {
 	defer f.mu.Unlock()
 	if i := slices.Index(f.calls, c); i >= 0 {
 		f.calls = slices.Delete(f.calls, i, i+1)
+		f.notify()
+	}
+}
+
+func (f *inFlight) notify() {
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
 	}
 }
 
@@ -66,96 +73,153 @@ func (f *inFlight) close() {
 	f.closed = true
 }
 
-// find returns the call that a message of the server belongs to. A question belongs only to a
-// call of a caller that can be asked. Over HTTP, the message comes with the response to the
-// call. On other transports it belongs to the oldest call with a run attached, or to the oldest
-// call if none has one. Of these, a question belongs to one with the fewest open questions, since
-// the next question of a call waits for the answer to the one before. If the calls are of several
-// principals, the message belongs to no call. If there is no call yet, added is closed when there may
-// be one.
-func (f *inFlight) find(from jsonrpc.Peer, asks bool) (found *forwardedCall, added <-chan struct{}) {
+// callOf returns the call that a notification of the server belongs to, nil if it belongs to none. Over HTTP, the notification
+// comes with the response to the call. On other transports it belongs to the oldest call with a run attached, or to the oldest
+// call if none has one, unless the calls are of several principals.
+func (f *inFlight) callOf(from jsonrpc.Peer) *forwardedCall {
 	if peer, ok := from.(transport.CallPeer); ok {
-		c, _ := peer.CallContext().Value(callKey{}).(*forwardedCall)
-		return c, nil
+		return callOfPeer(peer)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	attached := false // found has a run
+	var found *forwardedCall
 	for _, c := range f.calls {
-		if c.principal != f.calls[0].principal {
-			return nil, nil
+		if c.caller.Principal != f.calls[0].caller.Principal {
+			return nil
 		}
-		if asks && c.asks == nil {
+		if found == nil || c.isAttached() && !found.isAttached() {
+			found = c
+		}
+	}
+	return found
+}
+
+func callOfPeer(peer transport.CallPeer) *forwardedCall {
+	c, _ := peer.CallContext().Value(callKey{}).(*forwardedCall)
+	return c
+}
+
+// asking returns the call that a question of the server belongs to, or the error with which the client of that call refuses it. Over HTTP,
+// the question comes with the response to the call. On other transports it belongs to a call as in callOf, but only to one
+// that may ask. Of several, it belongs to one with the fewest open questions, since the next question of a call waits for
+// the answer to the one before.
+//
+// On these transports a question must not reach a client that has not made the call. So if the calls are of several
+// principals, or of clients that can and that cannot be asked this, or if there is no call, changed is closed when the calls
+// in flight are others.
+func (f *inFlight) asking(from jsonrpc.Peer, question mcp.InputRequest) (found *forwardedCall, changed <-chan struct{}, refused error) {
+	if peer, ok := from.(transport.CallPeer); ok {
+		c := callOfPeer(peer)
+		if c == nil || !c.mayAsk() {
+			return nil, nil, errNoCall
+		}
+		return c, nil, c.refusal(question)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	attached, several, askable := false, false, 0
+	for _, c := range f.calls {
+		if !c.mayAsk() {
 			continue
 		}
 		isAttached := c.isAttached()
-		if found == nil || isAttached && !attached || isAttached == attached && asks && c.open < found.open {
+		several = several || found != nil && c.caller.Principal != found.caller.Principal
+		if err := c.refusal(question); err != nil {
+			refused = err
+		} else {
+			askable++
+		}
+		if found == nil || isAttached && !attached || isAttached == attached && c.open < found.open {
 			found, attached = c, isAttached
 		}
 	}
-	switch {
-	case found == nil:
-		if f.added == nil {
-			f.added = make(chan struct{})
+	if found == nil || several || refused != nil && askable > 0 {
+		if f.changed == nil {
+			f.changed = make(chan struct{})
 		}
-		added = f.added
-	case asks:
+		return nil, f.changed, cmp.Or(refused, error(errNoCall))
+	}
+	if refused == nil {
 		found.open++
 	}
-	return found, added
+	return found, nil, refused
 }
 
-// answered ends a question of a call that find returned.
+func (c *forwardedCall) mayAsk() bool { return era.MayAsk(c.params.call.Method()) }
+
+// refusal returns the error with which the client of the call refuses a question, nil if it can be asked.
+func (c *forwardedCall) refusal(question mcp.InputRequest) error {
+	return era.RefuseQuestion(&c.caller.Capabilities, question)
+}
+
+// answered ends a question of a call that asking returned.
 func (f *inFlight) answered(c *forwardedCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c.open = max(c.open-1, 0) // find does not count questions over HTTP
+	c.open = max(c.open-1, 0) // asking does not count questions over HTTP
 }
 
 // Log adds a log message to the call that it belongs to.
 func (f *inFlight) Log(from jsonrpc.Peer, message *jsonrpc.Request) bool {
-	c, _ := f.find(from, false)
+	c := f.callOf(from)
 	if c != nil {
 		c.add(message)
 	}
 	return c != nil
 }
 
-// attributionTimeout is how long a question without a call waits for one. A server may ask as
-// soon as the session is open, before the first call.
+// attributionTimeout is how long a question waits if it is not certain to which call it belongs. A server may ask as soon as
+// the session is open, before the first call, or while another client has a short call.
 const attributionTimeout = 5 * time.Second
 
 var errNoCall = &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "no call is in flight with a caller that can be asked this"}
 
-// Ask asks the caller of the call that the question belongs to.
+// Ask asks the caller of the call that the question belongs to. A server that asks for roots outside of a call gets those of
+// inFlight.roots, or else of a call that begins within attributionTimeout, or else none.
 func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.InputRequest) (mcp.Result, error) {
 	if f.answerer != nil {
 		return f.answerer.Answer(ctx, request)
 	}
-	attributing, cancel := context.WithTimeoutCause(ctx, attributionTimeout, errNoCall)
-	defer cancel()
-	for {
-		c, added := f.find(from, true)
+	result, err := f.askCaller(ctx, from, request)
+	if err == errNoCall && request.Method == mcp.MethodRootsList {
+		return &mcp.ListRootsResult{Roots: []mcp.Root{}}, nil
+	}
+	return result, err
+}
+
+func (f *inFlight) askCaller(ctx context.Context, from jsonrpc.Peer, request mcp.InputRequest) (mcp.Result, error) {
+	due := time.After(attributionTimeout)
+	for outside := f.roots; ; {
+		c, changed, refused := f.asking(from, request)
 		switch {
-		case c != nil && c.asks != nil:
+		case changed == nil && refused != nil:
+			return nil, refused
+		case c != nil:
 			answer, err := c.ask(ctx, request)
 			f.answered(c)
 			if _, ofCall := from.(transport.CallPeer); ofCall || !errors.Is(err, errNotAsked) {
 				return answer, err
 			}
 			continue // it may belong to another call
-		case added == nil:
-			return nil, errNoCall
+		case outside != nil && refused == errNoCall && request.Method == mcp.MethodRootsList:
+			result, err := outside.Answer(ctx, request)
+			if list, ok := result.(*mcp.ListRootsResult); ok && err == nil && len(list.Roots) > 0 {
+				return list, nil
+			}
+			outside = nil
+			continue // a call may have begun
 		}
 		select {
-		case <-added:
-		case <-attributing.Done():
-			return nil, context.Cause(attributing)
+		case <-changed:
+		case <-due:
+			return nil, refused
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-var errNotAsked = errors.New("the call has ended before its caller was asked")
+var errNotAsked = errors.New("the call has ended, so that its caller was not asked, or need not answer")
 
 // ask passes a question to the current or the next run, and waits for the answer while the
 // request to the server is open.
@@ -179,7 +243,7 @@ func (c *forwardedCall) ask(ctx context.Context, request mcp.InputRequest) (mcp.
 		case <-q.answered:
 			return mcp.Raw(q.answer), q.err
 		case <-c.ended:
-			if asks != nil {
+			if asks != nil || c.err == nil { // a server that has answered a call does not wait for answers to its questions
 				return nil, errNotAsked
 			}
 			return nil, errAbandoned
@@ -195,7 +259,7 @@ func (c *forwardedCall) countQuestion() error {
 	if most := limits.rounds; c.questions.Add(1) > int64(most) {
 		return era.RoundsError(most)
 	}
-	return c.client.suspended.countQuestions(c.label, c.principal, 1, limits)
+	return c.client.suspended.countQuestions(c.label, c.caller.Principal, 1, limits)
 }
 
 // notifications relays notifications of the server to the caller of one call. It sends them in

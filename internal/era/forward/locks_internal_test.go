@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -19,7 +20,7 @@ func TestQuestionsOfConcurrentCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, calls := newInFlight(5)
 			for range calls {
-				c, _ := f.find(nil, true)
+				c, _, _ := f.asking(nil, rootsQuestion)
 				asked(c)
 			}
 			for i, c := range calls {
@@ -27,11 +28,11 @@ func TestQuestionsOfConcurrentCalls(t *testing.T) {
 					t.Errorf("call %d has %d questions", i, c.open)
 				}
 			}
-			if c, _ := f.find(nil, true); c != calls[0] {
+			if c, _, _ := f.asking(nil, rootsQuestion); c != calls[0] {
 				t.Error("one more question belongs to a call that is not the oldest")
 			}
 			f.answered(calls[3])
-			if c, _ := f.find(nil, true); c != calls[3] {
+			if c, _, _ := f.asking(nil, rootsQuestion); c != calls[3] {
 				t.Error("the next question belongs to a call with a question")
 			}
 		})
@@ -43,10 +44,11 @@ func TestMessagesOfCallsWithoutRuns(t *testing.T) {
 	f, calls := newInFlight(3)
 	calls[0].call, calls[1].call = nil, nil
 	for range 2 {
-		for _, asks := range []bool{false, true} {
-			if c, _ := f.find(nil, asks); c != calls[2] {
-				t.Errorf("a message belongs to a call without a run; it asks: %t", asks)
-			}
+		if c := f.callOf(nil); c != calls[2] {
+			t.Error("a notification belongs to a call without a run")
+		}
+		if c, _, _ := f.asking(nil, rootsQuestion); c != calls[2] {
+			t.Error("a question belongs to a call without a run")
 		}
 	}
 }
@@ -56,7 +58,7 @@ func TestQuestionOfEndedCall(t *testing.T) {
 	f, calls := newInFlight(2)
 	answered := make(chan error, 1)
 	go func() {
-		_, err := f.Ask(t.Context(), nil, mcp.InputRequest{Method: mcp.MethodRootsList})
+		_, err := f.Ask(t.Context(), nil, rootsQuestion)
 		answered <- err
 	}()
 	waittest.Until(t, "the question belongs to the first call", func() bool {
@@ -74,12 +76,19 @@ func TestQuestionOfEndedCall(t *testing.T) {
 	}
 }
 
-// newInFlight returns n calls with runs.
+var rootsQuestion = mcp.InputRequest{Method: mcp.MethodRootsList}
+
+// newInFlight returns n calls with runs of a client that has roots.
 func newInFlight(n int) (f *inFlight, calls []*forwardedCall) {
 	f = new(inFlight)
 	client := &Client{suspended: NewSuspendedCalls(), limits: questionLimits{rounds: 10}}
+	caller := &mcp.Caller{Capabilities: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
+	call := mcp.NewCall(&jsonrpc.Request{Method: mcp.MethodToolsCall}, caller, nil)
 	for range n {
-		f.add(&forwardedCall{client: client, asks: make(chan *question), ended: make(chan struct{}), notifications: notifications{call: new(mcp.Call)}})
+		f.add(&forwardedCall{
+			client: client, caller: caller, params: params{call: &call},
+			asks: make(chan *question), ended: make(chan struct{}), notifications: notifications{call: &call},
+		})
 	}
 	return f, slices.Clone(f.calls)
 }

@@ -1,6 +1,7 @@
 package forward_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -338,7 +339,7 @@ func TestAttribution(t *testing.T) {
 }
 
 // TestAttributionRefused checks that a question is refused if calls of several users are in
-// flight.
+// flight, and stay so.
 func TestAttributionRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAskingServer(t)
@@ -350,7 +351,7 @@ func TestAttributionRefused(t *testing.T) {
 		synctest.Wait()
 		a.Push(question("x"))
 		a.Push(logLine("info", "unknown user"))
-		synctest.Wait()
+		eratest.Pass(5 * time.Second) // the calls could end
 		frames := a.Received()
 		eratest.Want(t, frames[len(frames)-1], `"ask x"`, "id")
 		eratest.WantError(t, frames[len(frames)-1], jsonrpc.InvalidRequest)
@@ -413,11 +414,136 @@ func TestQuestionWithoutCapability(t *testing.T) {
 		c.caller = &mcp.Caller{Version: mcp.LatestVersion, Capabilities: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
 		got, err := c.run(t.Context(), s, nil)
 		wantResult(t, got, err, `{"content":[],"said":[-32602]}`)
-		for can, serves := range map[*mcp.ClientCapabilities]bool{&c.caller.Capabilities: true, &allCapabilities: false, {}: false} {
-			if s.CanForward(can) != serves {
-				t.Errorf("CanForward(%v) is %t", can, !serves)
-			}
+	})
+}
+
+// TestQuestionCallerCannotAnswer checks that a question is refused as the caller of the call would refuse it, and that no
+// other caller of the session is asked, whether that one can answer or not.
+func TestQuestionCallerCannotAnswer(t *testing.T) {
+	elicit, sample := `"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`, `"sampling/createMessage","params":{"messages":[],"maxTokens":1}`
+	openURL, roots := `"elicitation/create","params":{"mode":"url","message":"Go","url":"https://a.example","elicitationId":"1"}`, `"roots/list"`
+	form, link := &mcp.ElicitationCapability{Form: &mcp.EmptyObject{}}, &mcp.ElicitationCapability{URL: &mcp.EmptyObject{}}
+	for name, c := range map[string]struct {
+		question string
+		can      mcp.ClientCapabilities
+		want     string // error code; "" if the caller is asked
+	}{
+		"form, nothing":  {elicit, mcp.ClientCapabilities{}, "-32602"},
+		"form, URLs":     {elicit, mcp.ClientCapabilities{Elicitation: link}, "-32602"},
+		"form, forms":    {elicit, mcp.ClientCapabilities{Elicitation: form}, ""},
+		"URL, forms":     {openURL, mcp.ClientCapabilities{Elicitation: form}, "-32602"},
+		"URL, URLs":      {openURL, mcp.ClientCapabilities{Elicitation: link}, ""},
+		"sampling, form": {sample, mcp.ClientCapabilities{Elicitation: form}, "-32601"},
+		"sampling":       {sample, mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}, ""},
+		"roots, nothing": {roots, mcp.ClientCapabilities{}, "-32601"},
+		"roots":          {roots, mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}, ""},
+	} {
+		for _, beside := range []string{"alone", "beside a call that can be asked"} {
+			t.Run(name+" "+beside, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var asking, waiting string
+					h := eratest.LegacyHost(t, func(frame string) []string {
+						switch {
+						case eratest.Text(frame, "params", "name") == "wait":
+							waiting = frame
+						case eratest.Text(frame, "params", "name") == "ask":
+							asking = frame
+							return []string{`{"jsonrpc":"2.0","id":"q","method":` + c.question + `}`}
+						case eratest.Text(frame, "id") == "q":
+							return []string{eratest.Reply(asking, `{"code":`+cmp.Or(eratest.At(frame, "error", "code"), "0")+`}`)}
+						}
+						return nil
+					})
+					s := forwarding(t, h, nil)
+					other, ended := newTestCall("ann", `{"name":"wait"}`), make(chan error, 1)
+					if beside != "alone" {
+						go func() {
+							_, err := other.run(t.Context(), s, nil)
+							ended <- err
+						}()
+						synctest.Wait()
+					}
+					call := newTestCall("ann", `{"name":"ask"}`)
+					call.caller.Capabilities = c.can
+					if c.want == "" && beside == "alone" {
+						call.mustAsk(t, s, nil)
+						return
+					}
+					if c.want != "" {
+						got, err := call.run(t.Context(), s, nil)
+						wantResult(t, got, err, `{"code":`+c.want+`}`)
+					}
+					if waiting != "" {
+						h.Push(eratest.Reply(waiting, eratest.Finished))
+						if err := <-ended; err != nil {
+							t.Errorf("the other call ends with %v", err)
+						}
+					}
+				})
+			})
 		}
+	}
+}
+
+// TestQuestionAfterOtherCalls checks that a question of which it was not certain whose it is reaches the caller that is left.
+func TestQuestionAfterOtherCalls(t *testing.T) {
+	for name, other := range map[string]*testCall{
+		"of another user":                 newTestCall("bob", `{"name":"other"}`),
+		"of a client that has no answers": newTestCall("ann", `{"name":"other"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if other.caller.Principal == "ann" {
+				other.caller.Capabilities = mcp.ClientCapabilities{}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				var waiting string
+				h := eratest.LegacyHost(t, func(frame string) []string {
+					if eratest.Text(frame, "params", "name") == "other" {
+						waiting = frame
+					}
+					return nil
+				})
+				s := forwarding(t, h, nil)
+				go other.run(t.Context(), s, nil)
+				asked := make(chan error, 1)
+				go func() {
+					_, err := newTestCall("ann", `{"name":"t"}`).run(t.Context(), s, nil)
+					asked <- err
+				}()
+				synctest.Wait()
+				h.Push(question("x"))
+				eratest.Pass(4 * time.Second)
+				select {
+				case err := <-asked:
+					t.Errorf("the call ends with %v while another call is in flight", err)
+				default:
+				}
+				h.Push(eratest.Reply(waiting, eratest.Finished))
+				if _, ok := mcp.AsInputRequired(<-asked); !ok {
+					t.Error("the caller that is left is not asked")
+				}
+				s.Close()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestRootsOutsideOfCalls checks that a server without a call gets no roots, and a call that begins within the time answers.
+func TestRootsOutsideOfCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answer string
+		h := eratest.LegacyHost(t, func(frame string) []string {
+			if eratest.Text(frame, "id") == "r" {
+				answer = frame
+			}
+			return nil
+		})
+		forwarding(t, h, nil)
+		h.Push(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`)
+		eratest.Pass(5 * time.Second)
+		synctest.Wait()
+		eratest.Want(t, answer, `{"roots":[]}`, "result")
 	})
 }
 

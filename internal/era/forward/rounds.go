@@ -214,7 +214,7 @@ func (s *SuspendedCalls) put(c *forwardedCall, call *mcp.Call, opts *Options, qu
 	defer s.mu.Unlock()
 	own := 0
 	for _, other := range s.calls {
-		if other.principal == c.principal {
+		if other.caller.Principal == c.caller.Principal {
 			own++
 		}
 	}

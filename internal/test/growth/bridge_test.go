@@ -270,7 +270,7 @@ func toggler(tb testing.TB, s *server.Server) func() {
 func serverForUsers(tb testing.TB, n int) *server.Server {
 	tb.Helper()
 	b, err := bridge.New(&bridge.Options{Logger: silent}, bridge.Config{
-		Alias: "server0", Dialer: transport.Pipe(serverWithTools(1)), ProxyOptions: bridge.ProxyOptions{MaxSessions: n, PingInterval: -1},
+		Alias: "server0", Dialer: transport.Pipe(serverWithTools(1)), ProxyOptions: bridge.ProxyOptions{Sessions: n + 1, PingInterval: -1},
 	})
 	if err != nil {
 		tb.Fatal(err)

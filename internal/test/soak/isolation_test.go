@@ -219,9 +219,11 @@ func newBridgeServer(t *testing.T, url string) *server.Server {
 		if f.stdio {
 			dialer = dialerOf("stdio", "stdio server")
 		}
-		configs[i] = bridge.Config{Alias: f.alias, Dialer: dialer, Required: true, ProxyOptions: bridge.ProxyOptions{
-			Era: f.era, Shared: f.shared, MaxSessions: 4 * concurrency,
-		}}
+		sessions := 4 * concurrency
+		if f.shared {
+			sessions = 1
+		}
+		configs[i] = bridge.Config{Alias: f.alias, Dialer: dialer, Required: true, ProxyOptions: bridge.ProxyOptions{Era: f.era, Sessions: sessions}}
 	}
 	b, err := bridge.New(&bridge.Options{Logger: logger}, configs...)
 	if err != nil {
