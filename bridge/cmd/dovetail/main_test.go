@@ -52,6 +52,8 @@ func TestMain(m *testing.M) {
 		err = serveShelf()
 	case behind:
 		err = stdio.Serve(context.Background(), newBehind(), nil)
+	case once:
+		err = serveOnce()
 	case silent:
 		_, err = io.Copy(io.Discard, os.Stdin)
 	default:

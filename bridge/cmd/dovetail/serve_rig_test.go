@@ -112,10 +112,17 @@ func start(t *testing.T, flags ...string) *program {
 func startWith(t *testing.T, in io.Reader, flags ...string) *program {
 	t.Helper()
 	p := &program{folder: t.TempDir(), said: &output{}}
+	p.run(t, in, append(p.flags(t), flags...))
+	return p
+}
+
+// run runs the program until the end of the test.
+func (p *program) run(t *testing.T, in io.Reader, line []string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, append(p.flags(t), flags...), in, io.Discard, p.said)
+		err := run(ctx, line, in, io.Discard, p.said)
 		p.said.close()
 		ended <- err
 	}()
@@ -130,7 +137,6 @@ func startWith(t *testing.T, in io.Reader, flags ...string) *program {
 		}
 	})
 	p.introduced(t, p.said.follow(t))
-	return p
 }
 
 // flags are those that every program has.
