@@ -37,7 +37,7 @@ func (u *user) run(lines ...string) {
 // The git tools run neither hooks nor programs that files of the repository name.
 func TestGitRunsNothing(t *testing.T) {
 	t.Parallel() // it waits for git
-	u := newUser(t, nil)
+	u := newGitUser(t, nil)
 	u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
 	u.call("git_commit", `{"message":"first"}`)
 	u.run(
@@ -96,7 +96,7 @@ func TestGitStaysInTheWorkspace(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(out, "secret.txt"), []byte("of the user\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			u := newUser(t, nil)
+			u := newGitUser(t, nil)
 			u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
 			u.call("git_commit", `{"message":"first"}`)
 			u.run(fmt.Sprintf("OUT=%q", out), configure)
@@ -153,7 +153,7 @@ func TestGitFilters(t *testing.T) {
 		"worktree": `git config core.repositoryFormatVersion 1; git config extensions.worktreeConfig true; git config --worktree filter.evil.clean 'touch ran-worktree; cat'`,
 		"hook":     `git config hook.evil.command 'touch ran-hook'; git config hook.evil.event pre-commit`,
 	} {
-		u := newUser(t, nil)
+		u := newGitUser(t, nil)
 		u.call("write_file", `{"path":"a.txt","content":"a\n"}`)
 		u.call("write_file", `{"path":"b.md","content":"b\n"}`)
 		u.call("write_file", `{"path":".gitattributes","content":"*.txt filter=evil\n*.md filter=mine\n"}`)
@@ -174,7 +174,7 @@ func TestGitFilters(t *testing.T) {
 // A directory that file tools have written in the form of a bare repository is not used as one.
 func TestGitBareLayout(t *testing.T) {
 	t.Parallel() // it waits for git
-	u := newUser(t, nil)
+	u := newGitUser(t, nil)
 	for name, text := range map[string]string{
 		"HEAD": "ref: refs/heads/main\n", "objects/keep": "", "refs/keep": "", ".gitattributes": "*.txt filter=evil\n", "a.txt": "a\n",
 		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n[filter \"evil\"]\n\tclean = touch ran-clean; cat\n",
@@ -206,7 +206,7 @@ func TestGitBareLayout(t *testing.T) {
 // Git runs nothing in a repository in the repository either.
 func TestGitSubmodule(t *testing.T) {
 	t.Parallel() // it waits for git
-	u := newUser(t, nil)
+	u := newGitUser(t, nil)
 	u.run(`git init -q sub; cd sub; echo a > a.txt; git add a.txt; git commit -qm first; cd ..`,
 		`git init -q .; printf '[submodule "sub"]\npath = sub\nurl = ./sub\n' > .gitmodules; git add sub .gitmodules 2>/dev/null; git commit -qm first`,
 		`cd sub; git config filter.evil.clean "touch $PWD/../ran-clean; cat"; echo '* filter=evil' > .gitattributes; touch -d tomorrow a.txt; cd ..`,
@@ -223,7 +223,7 @@ func TestGitSubmodule(t *testing.T) {
 // Branches are created, listed and switched, files are restored, and what is staged is committed alone.
 func TestGitBranches(t *testing.T) {
 	t.Parallel() // it waits for git
-	u := newUser(t, nil)
+	u := newGitUser(t, nil)
 	want := func(tool, arguments, want string) {
 		t.Helper()
 		if got := u.call(tool, arguments); !strings.Contains(got, want) || want == "" && strings.HasPrefix(got, "error") {
@@ -268,7 +268,7 @@ func TestGitBranches(t *testing.T) {
 // A checkout changes no file that file tools cannot change.
 func TestGitCheckoutKeepsProtected(t *testing.T) {
 	t.Parallel() // it waits for git
-	u := newUser(t, nil)
+	u := newGitUser(t, nil)
 	u.run(`git init -q .; echo a > a.txt; git add a.txt; git commit -qm first`, `git checkout -qb evil; mkdir -p sub; echo x > a.txt`,
 		// .git itself is in no commit, but the protected name of another directory may be.
 		`git add .; git commit -qm second; git checkout -q -`)
@@ -295,7 +295,7 @@ func TestGitPush(t *testing.T) {
 	t.Parallel() // it waits for git
 	remotes := t.TempDir()
 	allowed, other := "file://"+filepath.Join(remotes, "allowed.git"), "file://"+filepath.Join(remotes, "other.git")
-	u := newUser(t, &Options{PushURLs: []string{allowed}})
+	u := newGitUser(t, &Options{PushURLs: []string{allowed}})
 	u.run(fmt.Sprintf("git init -q --bare %q; git init -q --bare %q", filepath.Join(remotes, "allowed.git"), filepath.Join(remotes, "other.git")))
 	pushed := func() string {
 		t.Helper()
@@ -341,7 +341,7 @@ func TestGitPush(t *testing.T) {
 	}
 	ranNothing(t, u)
 
-	if got := newUser(t, nil).call("git_push", `{}`); !strings.HasPrefix(got, "failure: ") {
+	if got := newGitUser(t, nil).call("git_push", `{}`); !strings.HasPrefix(got, "failure: ") {
 		t.Errorf("without allowed URLs: %s", got)
 	}
 	for _, url := range []string{"", "origin", "git.example/x", "ext::sh -c x", "https:///x", "https://me:secret@git.example/x", "git@git.example:x"} {

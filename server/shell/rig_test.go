@@ -58,6 +58,17 @@ func newUser(t *testing.T, opts *Options) *user {
 
 func newUserOf(t *testing.T, opts *Options, era client.Era) *user {
 	t.Helper()
+	return newUserWith(t, guard, opts, era)
+}
+
+// newGitUser is newUser without guard processes, each of which is this program. Tests of Git start hundreds of commands.
+func newGitUser(t *testing.T, opts *Options) *user {
+	t.Helper()
+	return newUserWith(t, new(process.Guard), opts, client.Modern)
+}
+
+func newUserWith(t *testing.T, guard *process.Guard, opts *Options, era client.Era) *user {
+	t.Helper()
 	if opts == nil {
 		opts = &Options{}
 	}
