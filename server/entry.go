@@ -61,9 +61,10 @@ type Entry struct {
 	// without MaxRestarts does.
 	Forwards bool
 
-	pending  *pending // nil once the entry is in a catalog
-	blocking bool     // the function of the tool is blocking
-	composed bool     // Visible includes the guards, and calls are checked against it
+	pending  *pending     // nil once the entry is in a catalog
+	prepare  *preparation // of the arguments of a tool, also behind a mount; may be nil
+	blocking bool         // the function of the tool is blocking
+	composed bool         // Visible includes the guards, and calls are checked against it
 }
 
 // A pending holds what will be composed into the handlers of an entry.
@@ -74,7 +75,6 @@ type pending struct {
 	// nil means that Entry.Handle is the handler.
 	bind    func(s *Server, middleware mcp.Middleware) mcp.Handler
 	timeout time.Duration
-	prepare preparation
 
 	dependencies []reflect.Type      // types that the function takes
 	argument     string              // of a completion: the completed argument
@@ -141,7 +141,7 @@ func (e *Entry) compose(s *Server) *Entry {
 	// Each line runs before the next one, and Options.Middleware before all of them.
 	limit := newTimeLimit(s, d.timeout, t)
 	done.Handle = limit.begin(
-		d.prepare.before( // changes the arguments
+		e.prepare.before( // changes the arguments
 			authorize(guards, t, // Check, or Visible of a guard without Check
 				limit.answer(
 					e.withoutPublicCache(guards,

@@ -12,46 +12,65 @@ import (
 	"github.com/dovetail-go/dovetail/schema"
 )
 
-// A preparation changes the arguments of a tool's calls; see [Tool].Prepare.
-type preparation func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
+// A preparation changes the arguments of a tool's calls, once, before the guards of the outermost server that offers the tool; see
+// [Tool].Prepare.
+type preparation struct {
+	prepare func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
+}
 
-// failedPreparation is the key of the error of a preparation in the values of a call.
-type failedPreparation struct{}
+// A prepared is the value of a call under the key of its preparation.
+type prepared struct {
+	arguments json.RawMessage // that the function gets
+	err       error
+}
+
+// done returns what the preparation has made of the arguments of a call, or nil.
+func (p *preparation) done(call *mcp.Call) *prepared {
+	if made, ok := call.Get(p).(*prepared); ok && bytes.Equal(made.arguments, call.Member("arguments")) {
+		return made
+	}
+	return nil
+}
 
 // before returns a handler that passes calls on with prepared arguments. After an error, the call is passed on with
 // the arguments that were sent, so that the guards decide before its caller gets the error.
-func (p preparation) before(next mcp.Handler) mcp.Handler {
+func (p *preparation) before(next mcp.Handler) mcp.Handler {
 	if p == nil || next == nil {
 		return next
 	}
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		prepared, err := p.apply(ctx, call)
-		if err != nil {
-			call.Set(failedPreparation{}, err)
-			prepared = call
+		if p.done(call) != nil { // by an outer server
+			return next(ctx, call)
 		}
-		return next(ctx, prepared)
+		changed, err := p.apply(ctx, call)
+		if err != nil {
+			changed = call
+		}
+		changed.Set(p, &prepared{bytes.Clone(changed.Member("arguments")), err}) // of a call that may outlast this run
+		return next(ctx, changed)
 	}
 }
 
 // failure returns the error of the preparation of a call.
-func (p preparation) failure(call *mcp.Call) error {
+func (p *preparation) failure(call *mcp.Call) error {
 	if p == nil {
 		return nil
 	}
-	err, _ := call.Get(failedPreparation{}).(error)
-	return err
+	if made := p.done(call); made != nil {
+		return made.err
+	}
+	return nil
 }
 
 // apply returns the call with prepared arguments. Arguments that are no object are left for validation to refuse.
-func (p preparation) apply(ctx context.Context, call *mcp.Call) (*mcp.Call, error) {
+func (p *preparation) apply(ctx context.Context, call *mcp.Call) (*mcp.Call, error) {
 	sent := orEmptyObject(call.Member("arguments"))
 	if jsonscan.KindOf(sent) != jsonscan.Object {
 		return call, nil
 	}
 	var arguments json.RawMessage
 	err := callRecovered(func() (err error) {
-		arguments, err = p(ctx, sent)
+		arguments, err = p.prepare(ctx, sent)
 		return err
 	})
 	switch _, panicked := errors.AsType[*panicError](err); {
@@ -77,21 +96,24 @@ func (p preparation) apply(ctx context.Context, call *mcp.Call) (*mcp.Call, erro
 }
 
 // preparation returns what changes the arguments of calls, or nil.
-func (t *Tool) preparation() (preparation, error) {
+func (t *Tool) preparation() (*preparation, error) {
+	prepare := t.Prepare
 	if !t.Lenient {
-		return t.Prepare, nil
+		if prepare == nil {
+			return nil, nil
+		}
+		return &preparation{prepare}, nil
 	}
 	validator, err := schema.Compile(t.InputSchema, nil)
 	if err != nil {
 		return nil, err
 	}
-	prepare := t.Prepare
-	return func(ctx context.Context, arguments json.RawMessage) (_ json.RawMessage, err error) {
+	return &preparation{func(ctx context.Context, arguments json.RawMessage) (_ json.RawMessage, err error) {
 		if prepare != nil {
 			if arguments, err = prepare(ctx, arguments); err != nil {
 				return nil, err
 			}
 		}
 		return validator.Coerce(arguments)
-	}, nil
+	}}, nil
 }

@@ -144,23 +144,57 @@ func TestPrepareFails(t *testing.T) {
 	}
 }
 
-// Arguments that a guard of the outer server has approved may be prepared by the mounted tool, as its function could.
+// The guards of each server through which a tool is offered decide about the arguments that its function gets. They are prepared
+// at most once each time that a middleware of the outermost server calls the tool.
 func TestPrepareOfMountedTool(t *testing.T) {
-	var approved string
-	freeze := mcp.Guard{Name: "approve", Run: func(next mcp.Handler) mcp.Handler {
-		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-			approved = string(call.Member("arguments"))
-			call.FreezeArguments(errors.New("the arguments were approved"))
-			return next(ctx, call)
-		}
-	}}
-	child := newServer(nil)
-	server.AddTool(child, server.Tool{Name: "transfer", Lenient: true}, func(_ context.Context, _ *server.Request, in transferIn) (int, error) { return in.Cents, nil })
-	s := newServer(&server.Options{Guards: []mcp.Guard{freeze}})
-	mount(t, s, child, "bank_")
-	result := call(t, connectWith(t, s, nil), "bank_transfer", `{"to":"ann","cents":"42"}`)
-	if result.IsError || result.Text() != "42" || approved != `{"to":"ann","cents":"42"}` {
-		t.Errorf("got %+v, and %s was approved", result, approved)
+	for name, test := range map[string]struct{ arguments, checked, want string }{
+		"prepared":         {`{"to":"ann","amount":"42"}`, `{"to":"ann","cents":42}`, "42"},
+		"as they are sent": {`{"to":"ann","cents":42}`, `{"to":"ann","cents":42}`, "42"},
+		"refused":          {`{"to":"ann","fail":1}`, `{"to":"ann","fail":1}`, "no amount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var checked []string
+			prepared := 0
+			freeze := mcp.Guard{
+				Name: "approve", Check: func(_ context.Context, call *mcp.Call) error {
+					checked = append(checked, string(call.Member("arguments")))
+					return nil
+				}, Run: func(next mcp.Handler) mcp.Handler {
+					return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+						call.FreezeArguments(errors.New("the arguments were approved"))
+						return next(ctx, call)
+					}
+				},
+			}
+			twice := func(next mcp.Handler) mcp.Handler {
+				return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					if _, err := next(ctx, call); err != nil {
+						return nil, err
+					}
+					return next(ctx, call)
+				}
+			}
+			innermost := newServer(&server.Options{Guards: []mcp.Guard{freeze}})
+			server.AddTool(innermost, server.Tool{Name: "transfer", Lenient: true, Prepare: func(_ context.Context, arguments json.RawMessage) (json.RawMessage, error) {
+				if prepared++; bytes.Contains(arguments, []byte(`"fail"`)) {
+					return nil, errors.New("no amount")
+				}
+				return bytes.Replace(arguments, []byte(`"amount"`), []byte(`"cents"`), 1), nil
+			}}, func(_ context.Context, _ *server.Request, in transferIn) (int, error) { return in.Cents, nil })
+			middle := newServer(&server.Options{Guards: []mcp.Guard{freeze}})
+			mount(t, middle, innermost, "bank_")
+			s := newServer(&server.Options{Guards: []mcp.Guard{freeze}, Middleware: []mcp.Middleware{twice}})
+			mount(t, s, middle, "the_")
+			result := call(t, connectWith(t, s, nil), "the_bank_transfer", test.arguments)
+			if !strings.Contains(result.Text(), test.want) || prepared < 1 || prepared > 2 || len(checked) < 3 {
+				t.Errorf("got %+v, prepared %d times, after %q", result, prepared, checked)
+			}
+			for _, arguments := range checked {
+				if arguments != test.checked {
+					t.Errorf("a guard has checked %s, want %s", arguments, test.checked)
+				}
+			}
+		})
 	}
 }
 

@@ -49,8 +49,8 @@ type Tool struct {
 	Lenient bool
 	// Prepare changes the arguments of a call before Lenient has effect and they are validated: it may rename members
 	// that an older version had, for example. It gets a JSON object, {} if there are no arguments, and
-	// must return one. Guards, people who approve, middleware of the tool and the function get the changed arguments.
-	// Options.Middleware of the server, and the guards of a server that has this one mounted, get those that were sent.
+	// must return one. Guards, people who approve, middleware of the tool and the function get the changed arguments,
+	// also those of a server that has this one mounted. Options.Middleware gets those that were sent.
 	// Prepare runs before guards: it must be fast, have no effects, and return the same for the same arguments. The
 	// model gets its error, like that of invalid arguments, if the guards allow the call. Default: none.
 	Prepare func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
@@ -289,7 +289,7 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 		return fail("", err)
 	}
 	e := newEntry(mcp.KindTool, tool.Name, definition, tool.Scopes, tool.Metadata, pending{
-		guards: tool.Guards, middleware: tool.CallMiddleware, timeout: tool.Timeout, prepare: prepare,
+		guards: tool.Guards, middleware: tool.CallMiddleware, timeout: tool.Timeout,
 		bind: func(s *Server, middleware mcp.Middleware) mcp.Handler {
 			memory, registered := memoryOf(s), new(byte)
 			decode, o := decoderWith(memory), o.withMemory(memory)
@@ -334,7 +334,7 @@ func newTool(tool *Tool, out reflect.Type, decoderWith func(*schema.Memory) deco
 			})
 		},
 	})
-	e.Task, e.blocking = tool.Task, tool.Blocking
+	e.Task, e.prepare, e.blocking = tool.Task, prepare, tool.Blocking
 	return e, e.check()
 }
 
