@@ -258,11 +258,13 @@ func TestBlockingToolReportsToTheLastRequest(t *testing.T) {
 		if want := []float64{0, 1, 2, 3}; !slices.Equal(steps, want) {
 			t.Errorf("the progress is %v, want %v", steps, want)
 		}
-		session.Close() // waits for OnLog
-		mu.Lock()
-		defer mu.Unlock()
+		waittest.Until(t, "the log messages", func() bool { // which the client may still handle after the result
+			mu.Lock()
+			defer mu.Unlock()
+			return len(logged) == 3
+		})
 		for i := range 3 {
-			if i >= len(logged) || !strings.Contains(logged[i], fmt.Sprint("before ", i)) {
+			if !strings.Contains(logged[i], fmt.Sprint("before ", i)) {
 				t.Errorf("the log is %q", logged)
 			}
 		}
