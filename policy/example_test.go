@@ -39,12 +39,16 @@ func ExampleCompile() {
 		fmt.Println(c.Decide(&policy.Request{Target: write, Arguments: arguments}))
 	}
 	fmt.Println(c.Decide(&policy.Request{Target: write, Subject: policy.Subject{Role: "guest"}}))
-	fmt.Println(c.Resolve("guest").Filter([]string{"fs__read_file", "fs__delete_file", "web__read"}))
+	for _, name := range []string{"fs__read_file", "fs__delete_file", "web__read"} {
+		fmt.Println(name, c.Resolve("guest").Allows(name))
+	}
 	// Output:
 	// allow: the allow list has the pattern "fs__*"
 	// ask: the rule "outside of tmp" matches
 	// deny: no pattern of the allow list of the role matches
-	// [fs__read_file]
+	// fs__read_file true
+	// fs__delete_file false
+	// web__read false
 }
 
 // A policy for guards of package approval: a person approves each call of a tool.

@@ -60,21 +60,10 @@ func newResolved(path string, o RoleOverride, base *Resolved) (*Resolved, error)
 	return r, nil
 }
 
-// allows reports whether the lists allow a name.
-func (r *Resolved) allows(name string) bool {
+// Allows reports whether the lists allow a name, such as that of a tool. It compares URIs in the given spelling only.
+func (r *Resolved) Allows(name string) bool {
 	given := spellings{given: name, canonical: name}
 	return len(name) <= maxName && r.decide(given, given).Effect == Allow
-}
-
-// Filter returns the allowed names, in the given order. It compares URIs in the given spelling only.
-func (r *Resolved) Filter(names []string) []string {
-	allowed := make([]string, 0, len(names))
-	for _, name := range names {
-		if r.allows(name) {
-			allowed = append(allowed, name)
-		}
-	}
-	return allowed
 }
 
 // decide returns the decision of the lists. It has no Rule if there is no allow list and no
