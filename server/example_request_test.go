@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -33,10 +34,7 @@ func ExampleRequest() {
 	}))
 	defer web.Close()
 
-	dialer := streamable.Dial(web.URL, &streamable.DialOptions{Header: func(_ context.Context, header http.Header) error {
-		header.Set("X-Tenant", "blue")
-		return nil
-	}})
+	dialer := streamable.Dial(web.URL, &streamable.DialOptions{Header: httptransport.StaticHeader(map[string]string{"X-Tenant": "blue"})})
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		session, err := client.Connect(context.Background(), dialer, &client.Options{Era: era, Elicit: answer(mcp.ElicitAccept, `{"value":true}`)})
 		if err != nil {

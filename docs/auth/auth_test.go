@@ -59,10 +59,7 @@ func Example_apiKeys() {
 
 	for _, key := range []string{"key-of-ada", "key-of-grace", "guessed"} {
 		session, err := client.Connect(ctx, streamable.Dial(url, &streamable.DialOptions{
-			Header: func(_ context.Context, header http.Header) error {
-				header.Set("Authorization", "Bearer "+key)
-				return nil
-			},
+			Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer " + key}),
 		}), nil)
 		if status, ok := errors.AsType[*httptransport.StatusError](err); ok {
 			fmt.Println("status", status.Status)

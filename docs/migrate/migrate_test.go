@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -225,10 +226,7 @@ func Example_principal() {
 	web := httptest.NewServer(authenticated)
 	defer web.Close()
 	session, err := client.Connect(context.Background(), streamable.Dial(web.URL, &streamable.DialOptions{
-		Header: func(ctx context.Context, header http.Header) error {
-			header.Set("Authorization", "Bearer sesame")
-			return nil
-		},
+		Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer sesame"}),
 	}), nil)
 	if err != nil {
 		log.Fatal(err)

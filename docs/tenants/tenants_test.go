@@ -106,10 +106,7 @@ func TestServe(t *testing.T) {
 
 func connect(url, key string) *client.Session {
 	session, err := client.Connect(context.Background(), streamable.Dial(url, &streamable.DialOptions{
-		Header: func(_ context.Context, header http.Header) error {
-			header.Set("Authorization", "Bearer "+key)
-			return nil
-		},
+		Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer " + key}),
 	}), nil)
 	if err != nil {
 		log.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -37,10 +38,7 @@ func startHTTP(t *testing.T, staffKey string) (url string) {
 
 // bearer sends a key with each request.
 func bearer(key string) *streamable.DialOptions {
-	return &streamable.DialOptions{Header: func(_ context.Context, header http.Header) error {
-		header.Set("Authorization", "Bearer "+key)
-		return nil
-	}}
+	return &streamable.DialOptions{Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer " + key})}
 }
 
 // Customers need no key. Callers with the key of the staff see more tools.

@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server/memory"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -80,10 +81,7 @@ func Example_principals() {
 	ctx := context.Background()
 	for _, token := range []string{"a1", "b2", "a1"} {
 		session, err := client.Connect(ctx, streamable.Dial(web.URL, &streamable.DialOptions{
-			Header: func(_ context.Context, header http.Header) error {
-				header.Set("Authorization", "Bearer "+token)
-				return nil
-			},
+			Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer " + token}),
 		}), nil)
 		if err != nil {
 			log.Fatal(err)

@@ -11,7 +11,7 @@
 // # Concepts
 //
 // An [Authorizer] adds credentials to requests and reacts to challenges. An *oauth.Client is an Authorizer. The
-// DialOptions of each transport have a field for it.
+// DialOptions of each transport have a field for it. [StaticHeader] is for a header that is the same in each request.
 //
 // An [Endpoint] is the handler of a server, over each of the transports.
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/sse"
 )
 
@@ -71,10 +72,7 @@ func ExampleDial() {
 	fmt.Println(err)
 
 	dialer := sse.Dial(server.URL, &sse.DialOptions{
-		Header: func(_ context.Context, header http.Header) error {
-			header.Set("Authorization", "Bearer secret")
-			return nil
-		},
+		Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer secret"}),
 	})
 	conn, err := dialer.Dial(ctx, silent{})
 	if err != nil {
@@ -113,10 +111,7 @@ func ExampleHandler_middleware() {
 
 	ctx := context.Background()
 	session, err := client.Connect(ctx, sse.Dial(web.URL, &sse.DialOptions{
-		Header: func(_ context.Context, header http.Header) error {
-			header.Set("Authorization", "Bearer ada's key")
-			return nil
-		},
+		Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer ada's key"}),
 	}), nil)
 	if err != nil {
 		fmt.Println(err)

@@ -72,7 +72,8 @@ type DialOptions struct {
 	// zero, since it would end the stream. Default: a client whose connections are shared by
 	// all connections of the dialer.
 	HTTPClient *http.Client
-	// Header, if set, may add to the header of each request, for example an Authorization.
+	// Header, if set, may add to the header of each request, for example an Authorization; see
+	// [httptransport.StaticHeader].
 	// Its error fails the request before it is sent. It is called concurrently.
 	Header func(ctx context.Context, header http.Header) error
 	// Authorizer, if set, authorizes requests that the server refuses with 401 or 403, such

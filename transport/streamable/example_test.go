@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -31,10 +32,7 @@ func ExampleDial() {
 
 	ctx := context.Background()
 	dialer := streamable.Dial(web.URL, &streamable.DialOptions{
-		Header: func(_ context.Context, header http.Header) error {
-			header.Set("Authorization", "Bearer token")
-			return nil
-		},
+		Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer token"}),
 	})
 	session, err := client.Connect(ctx, dialer, nil)
 	if err != nil {
@@ -97,10 +95,7 @@ func ExampleHandler_middleware() {
 
 	ctx := context.Background()
 	session, err := client.Connect(ctx, streamable.Dial(web.URL, &streamable.DialOptions{
-		Header: func(_ context.Context, header http.Header) error {
-			header.Set("Authorization", "Bearer ada's key")
-			return nil
-		},
+		Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer ada's key"}),
 	}), nil)
 	if err != nil {
 		fmt.Println(err)

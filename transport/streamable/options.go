@@ -103,7 +103,8 @@ type DialOptions struct {
 	// be zero, since it would end streams. Default: a client whose connections are shared
 	// by all connections of the dialer.
 	HTTPClient *http.Client
-	// Header, if set, may add to the header of each request, for example an Authorization.
+	// Header, if set, may add to the header of each request, for example an Authorization; see
+	// [httptransport.StaticHeader].
 	// It cannot change the headers of the protocol. Its error fails the request before it
 	// is sent. It is called concurrently.
 	Header func(ctx context.Context, header http.Header) error

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/transporttest"
 	"github.com/dovetail-go/dovetail/transport/ws"
 )
@@ -74,10 +75,7 @@ func ExampleHandler_middleware() {
 
 	ctx := context.Background()
 	session, err := client.Connect(ctx, ws.Dial(web.URL, &ws.DialOptions{
-		Header: func(_ context.Context, header http.Header) error {
-			header.Set("Authorization", "Bearer ada's key")
-			return nil
-		},
+		Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer ada's key"}),
 	}), nil)
 	if err != nil {
 		fmt.Println(err)

@@ -73,7 +73,8 @@ type DialOptions struct {
 	// which must be an *http.Transport. Redirects are not followed. Default:
 	// httptransport.NewClient(nil), with 30 s for the handshake.
 	HTTPClient *http.Client
-	// Header, if set, may add to the header of each handshake, for example an Authorization.
+	// Header, if set, may add to the header of each handshake, for example an Authorization; see
+	// [httptransport.StaticHeader].
 	// Its error fails the Dial. It is called concurrently.
 	Header func(ctx context.Context, header http.Header) error
 	// Authorizer, if set, authorizes handshakes that the server refuses with 401 or 403, such

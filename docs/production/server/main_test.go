@@ -83,10 +83,7 @@ func TestServer(t *testing.T) {
 	origin, stop := started(t)
 	connect := func(token string) (*client.Session, error) {
 		return client.Connect(t.Context(), streamable.Dial(origin+"/mcp", &streamable.DialOptions{
-			Header: func(_ context.Context, header http.Header) error {
-				header.Set("Authorization", "Bearer "+token)
-				return nil
-			},
+			Header: httptransport.StaticHeader(map[string]string{"Authorization": "Bearer " + token}),
 		}), nil)
 	}
 	_, err := connect("a-token-of-nobody")

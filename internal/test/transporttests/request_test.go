@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 // seen are the headers and sessions of requests, by the place in the server that has seen them.
@@ -110,10 +110,7 @@ func TestHeaderAndSessionID(t *testing.T) {
 					_ = endpoint.Close()
 					web.Close()
 				})
-				era, dialer = e.era, e.dial(web.URL, func(_ context.Context, h http.Header) error {
-					h.Set("X-Tenant", "blue")
-					return nil
-				})
+				era, dialer = e.era, e.dial(web.URL, httptransport.StaticHeader(map[string]string{"X-Tenant": "blue"}))
 			}
 			session, err := client.Connect(t.Context(), dialer, &client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"value":true}`)}, nil
