@@ -5,17 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/openapi"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // An echo is a request as the echo service returns it.
@@ -215,3 +218,24 @@ func problems(t testing.TB, text []byte, opts openapi.Options) string {
 }
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// callForecast prints the names of a server's tools, and the request that a call of getForecast makes.
+func callForecast(s *server.Server, city string, days int) {
+	ctx := context.Background()
+	session, err := client.Connect(ctx, transport.Pipe(s), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	for tool, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(tool.Name, " ")
+	}
+	request, err := client.CallAs[echo](ctx, session, "getForecast", map[string]any{"city": city, "days": days}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(request.Path, request.Query)
+}

@@ -191,7 +191,7 @@ func callsLeakMain(file *source) bool {
 			continue
 		}
 		ast.Inspect(main, func(node ast.Node) bool {
-			if call, ok := node.(*ast.SelectorExpr); ok && call.Sel.Name == "Main" {
+			if call, ok := node.(*ast.SelectorExpr); ok && (call.Sel.Name == "Main" || call.Sel.Name == "MainOf") {
 				x, ok := call.X.(*ast.Ident)
 				calls = calls || ok && slices.Contains([]string{"leaktest", "transporttests", "servertest"}, x.Name) // the others call leaktest.Main
 			}
