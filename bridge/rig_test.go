@@ -38,7 +38,7 @@ func eachPair(t *testing.T, run func(t *testing.T, caller, upstream client.Era))
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newServer(name string) *server.Server {
-	return server.New(mcp.Implementation{Name: name, Version: "1"}, &server.Options{Logger: quiet()})
+	return server.New(mcp.Implementation{Name: name, Version: "1"}, &server.Options{RegistrationOrder: true, Logger: quiet()})
 }
 
 // mount returns a started server with a provider mounted.

@@ -155,8 +155,8 @@ func ExampleSession_Tools() {
 		fmt.Println(tool.Name+":", tool.Description)
 	}
 	// Output:
-	// measure: Add up boards.
 	// build: Build a table.
+	// measure: Add up boards.
 }
 
 func ExampleSession_Subscribe() {

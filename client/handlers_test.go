@@ -677,7 +677,7 @@ func TestOnChangeMayCallSession(t *testing.T) {
 		subscribed <- sub
 		addTool(t, s, "new")
 		out := waittest.Receive(t, "the list", listed)
-		if diff := cmp.Diff([]string{"talk", "new"}, out.names); out.err != nil || diff != "" {
+		if diff := cmp.Diff([]string{"new", "talk"}, out.names); out.err != nil || diff != "" {
 			t.Errorf("%v\n%s", out.err, diff)
 		}
 	})

@@ -72,7 +72,7 @@ func TestMiddleware(t *testing.T) {
 			},
 			mcp.MethodToolsList: func() (string, string, error) {
 				for tool, err := range session.Tools(ctx, nil) {
-					return tool.Name, "order", err
+					return tool.Name, "add", err
 				}
 				return "", "", nil
 			},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -162,6 +163,15 @@ func (c *Catalog) addVariant(first, e *Entry) {
 	after := 1 + slices.Index(c.entries[e.Kind], all[len(all)-1])
 	c.entries[e.Kind] = slices.Insert(c.entries[e.Kind], after, e)
 	c.variants[e.Kind][e.Name] = append(all, e)
+}
+
+// sortByName sorts lists by name, by kind. Templates and skills keep their order: the first that matches a URI is read.
+func sortByName(lists [][]*Entry) {
+	for kind, entries := range lists {
+		if !kinds[kind].matchesURIs {
+			slices.SortStableFunc(entries, func(a, b *Entry) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
 }
 
 // checkVariant returns why an entry cannot have the kind and name of the first one.

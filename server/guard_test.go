@@ -91,7 +91,7 @@ func TestGuardsRunBeforeEverything(t *testing.T) {
 		if got := textOf(call(t, session, "alive", `{}`)); got != "yes" {
 			t.Errorf("after refusals the server says %q", got)
 		}
-		if names := toolNames(t, session); !slices.Equal(names, []string{"tool", "raw", "alive"}) {
+		if names := toolNames(t, session); !slices.Equal(names, []string{"alive", "raw", "tool"}) {
 			t.Errorf("the guarded tools are not listed: %q", names)
 		}
 	})
@@ -445,7 +445,7 @@ func TestHidden(t *testing.T) {
 		empty := newServer(&server.Options{Logger: discardLogger()})
 		staff, guest, lost := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest"), connectAs(t, empty, era, "guest")
 		for range 3 { // in turn, so that no cache serves one what another may see
-			if got, want := listed(t, staff), []string{"tool", "raw", "open", "app:r", "app:t/{x}", "prompt"}; !slices.Equal(got, want) {
+			if got, want := listed(t, staff), []string{"open", "raw", "tool", "app:r", "app:t/{x}", "prompt"}; !slices.Equal(got, want) {
 				t.Errorf("the staff sees %q, want %q", got, want)
 			}
 			if got, want := listed(t, guest), []string{"open"}; !slices.Equal(got, want) {

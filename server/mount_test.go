@@ -509,7 +509,7 @@ func TestMountedHidden(t *testing.T) {
 		} {
 			staff, guest := connectAs(t, s, era, "staff"), connectAs(t, s, era, "guest")
 			for range 2 {
-				if got, want := listed(t, staff), []string{"p_tool", "p_raw", "app:r", "app:t/{x}", "p_prompt"}; !slices.Equal(got, want) {
+				if got, want := listed(t, staff), []string{"p_raw", "p_tool", "app:r", "app:t/{x}", "p_prompt"}; !slices.Equal(got, want) {
 					t.Errorf("hidden at the %s: the staff sees %q, want %q", where, got, want)
 				}
 				if got := listed(t, guest); len(got) > 0 {

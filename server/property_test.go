@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -300,9 +301,17 @@ func (u *union) Run(ctx context.Context, ready func(), changed func(mcp.Change))
 func (c *composer) serve(pageSize int, parts []composed) (*server.Server, *wantCatalog) {
 	around, outer := c.surround()
 	opts := around.options()
-	opts.PageSize = pageSize
+	opts.PageSize, opts.RegistrationOrder = pageSize, c.IntN(2) == 0
 	s := newServer(opts)
 	entries, want := c.entries()
+	if !opts.RegistrationOrder {
+		slices.SortStableFunc(want.listed, func(a, b wantEntry) int {
+			if a.kind != b.kind || a.kind == mcp.KindResourceTemplate { // which keep the order of registration
+				return cmp.Compare(a.kind, b.kind)
+			}
+			return cmp.Compare(a.name, b.name)
+		})
+	}
 	replace(c.t, s, entries...)
 	for i, e := range want.listed { // which are in one layer with the server
 		want.listed[i].layers = [][]wantGuard{slices.Concat(outer, e.layers[0])}

@@ -65,6 +65,9 @@ func (r *registry) catalog() *Catalog {
 		}
 	}
 	c := NewCatalog(entries, nil)
+	if !r.server.options.RegistrationOrder {
+		sortByName(c.entries[:])
+	}
 	r.current.Store(c)
 	return c
 }
@@ -122,12 +125,15 @@ func (r *registry) replaceAll(entries []*Entry) (changed []*Entry, err error) {
 	return changed, nil
 }
 
-// lists returns the entries of each kind, as they were registered. r.mu must be held.
+// lists returns the registered entries of each kind, in the order of the list. r.mu must be held.
 func (r *registry) lists() (all [kindCount][]*Entry) {
 	for _, key := range r.order {
 		for _, e := range r.entries[key] {
 			all[key.kind] = append(all[key.kind], e.registered)
 		}
+	}
+	if !r.server.options.RegistrationOrder {
+		sortByName(all[:])
 	}
 	return all
 }

@@ -38,6 +38,11 @@ type Options struct {
 	// TopLevelTags lists the tags of the server's own entries also as the member "tags", sorted, where
 	// clients of lauren-mcp read them. By default tags are only in _meta, at [mcp.MetaTags].
 	TopLevelTags bool
+	// RegistrationOrder lists the server's own entries in the order of their registration. By default, tools, prompts,
+	// resources and events are listed by name, so that a program that registers them in another order each time, such as
+	// that of a map, does not invalidate the prompt caches of its clients. Templates and skills have the order of
+	// registration, since the first that matches a URI is read. Entries of mounts follow, in the order that they have there.
+	RegistrationOrder bool
 	// CacheHint says how long, and for whom, clients may cache lists and the server's description
 	// (2026-07-28). By default they may not. Lists that differ between callers are always private.
 	CacheHint mcp.CacheHint

@@ -207,7 +207,7 @@ func TestAmbiguousVariants(t *testing.T) {
 // valid only for callers that see its entry.
 func TestPagesOfVariants(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{PageSize: 2, Logger: discardLogger()})
+		s := newServer(&server.Options{PageSize: 2, RegistrationOrder: true, Logger: discardLogger()})
 		for _, color := range []string{"gold", "blue", "red"} {
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
 				if color == "red" && name == "b" {
@@ -281,7 +281,7 @@ func TestRegisteringVariants(t *testing.T) {
 // TestReplacingVariants checks that Replace replaces all variants, at their place, and Remove removes all.
 func TestReplacingVariants(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(nil)
+		s := newServer(&server.Options{RegistrationOrder: true})
 		replace(t, s, variants(t)...)
 		returns(s, "last", "")
 		gold, blue := connectAs(t, s, era, "gold"), connectAs(t, s, era, "blue")

@@ -81,7 +81,7 @@ func (l *callLog) take() string {
 }
 
 func newGitHub(called *callLog) *server.Server {
-	s := server.New(mcp.Implementation{Name: "github", Version: "1"}, &server.Options{Logger: frontendtest.Quiet()})
+	s := server.New(mcp.Implementation{Name: "github", Version: "1"}, &server.Options{RegistrationOrder: true, Logger: frontendtest.Quiet()})
 	add := func(name, description, result string, err error) {
 		tool := server.Tool{Name: name, Description: description, InputSchema: frontendtest.OpenSchema}
 		server.AddRawTool(s, tool, func(_ context.Context, _ *server.Request, arguments json.RawMessage) (mcp.Result, error) {

@@ -128,6 +128,6 @@ func Example_iiToolAgent() {
 	replies := llm.Run(ctx, tools, []llm.Call{{Name: "search", Arguments: json.RawMessage(`{"query":"coffee"}`)}})
 	fmt.Println(replies[0].Result.Text())
 	// Output:
-	// {"type":"function","function":{"name":"search","parameters":{"type":"object","properties":{}}}}
+	// {"type":"function","function":{"name":"order","parameters":{"type":"object","properties":{}}}}
 	// search {"query":"coffee"}
 }

@@ -18,7 +18,7 @@ import (
 // newDecoratedServer returns a server with entries and results that use all members of the newest
 // version.
 func newDecoratedServer() *server.Server {
-	s := server.New(mcp.Implementation{Name: "ornate", Version: "1"}, nil)
+	s := server.New(mcp.Implementation{Name: "ornate", Version: "1"}, &server.Options{RegistrationOrder: true})
 	icons := []mcp.Icon{{Src: "https://ornate.example/icon.png"}}
 	meta := mcp.Meta(`{"org.example/x":1}`)
 	server.AddTool(s, server.Tool{

@@ -72,9 +72,9 @@ func TestFileDescription(t *testing.T) {
 		listed = append(listed, string(encoded))
 	}
 	want := []string{
+		`{"uri":"app:readme","name":"readme","title":"Read me","description":"What to read","mimeType":"text/x-special","annotations":{"priority":0.5}}`,
 		`{"uri":"file:///dir/a%20b%7Bx%7D%3F.md","name":"a b{x}?.md","mimeType":"text/markdown"}`,
 		`{"uri":"file:///dir/unknown","name":"unknown"}`,
-		`{"uri":"app:readme","name":"readme","title":"Read me","description":"What to read","mimeType":"text/x-special","annotations":{"priority":0.5}}`,
 	}
 	if got := strings.Join(listed, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("listing\n%s", got)

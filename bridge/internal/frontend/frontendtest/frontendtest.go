@@ -118,7 +118,7 @@ type Upstream struct {
 // NewUpstream returns a server with the tool slow, which runs until it is canceled.
 func NewUpstream() *Upstream {
 	u := &Upstream{
-		Server:  server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{Logger: Quiet()}),
+		Server:  server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{RegistrationOrder: true, Logger: Quiet()}),
 		Entered: make(chan struct{}, 10), Left: make(chan error, 10),
 	}
 	u.Add("read", "Reads a file.", `{"content":[{"type":"text","text":"one"},{"type":"text","text":"two <\u00e9>"}]}`)

@@ -219,7 +219,7 @@ func TestResourcesAndPrompts(t *testing.T) {
 			}
 			prompts = append(prompts, prompt.Name)
 		}
-		if want := []string{"test://waits", "test://static-text", "test://static-binary", "test://watched-resource"}; !slices.Equal(uris, want) {
+		if want := []string{"test://static-binary", "test://static-text", "test://waits", "test://watched-resource"}; !slices.Equal(uris, want) {
 			t.Errorf("resources %q, want %q", uris, want)
 		}
 		for _, uri := range append(uris, "test://template/123/data") {
