@@ -67,7 +67,7 @@ func Example_iiToolServer() {
 	request(mux, routes.Authenticator(), "POST", "/mcp/credential", `{"session_id":"abc123","user_api_key":"xxx"}`)
 	request(mux, routes.Authenticator(), "POST", "/mcp/tool-server-url", `{"tool_server_url":"`+site+`/tools"}`)
 	request(mux, calls.Authenticator(), "POST", "/mcp/tools/call", `{"name":"read_file","arguments":{"path":"app.py"}}`)
-	request(mux, routes.Authenticator(), "POST", "/mcp/custom-mcp", `{"mcpServers":{"github":{"command":"`+program+`","args":["github"]}}}`)
+	request(mux, routes.Authenticator(), "POST", "/mcp/custom-mcp", fmt.Sprintf(`{"mcpServers":{"github":{"command":%q,"args":["github"]}}}`, program))
 	request(mux, calls.Authenticator(), "POST", "/mcp/tools/call", `{"name":"mcp_github_star_repo","arguments":{"repo":"ui"}}`)
 	// Output:
 	// 200 {"status":"success"}
