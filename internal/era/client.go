@@ -184,12 +184,20 @@ func Open(ctx context.Context, dialer transport.Dialer, config Config) (*Client,
 	}
 	if err != nil {
 		c.conn.Close()
-		if probed != nil && probed != err {
+		if probed != nil && reason(probed) != reason(err) {
 			err = fmt.Errorf("%w; before that: %v", err, probed) // the error to unwrap is the later one
 		}
 		return nil, openError(ctx, err, probed)
 	}
 	return c, nil
+}
+
+// reason returns the text of an error without the request that failed.
+func reason(err error) string {
+	if call, ok := errors.AsType[*jsonrpc.CallError](err); ok && call.Err != nil {
+		err = call.Err
+	}
+	return err.Error()
 }
 
 // openError returns the error of a session that could not be opened: a *mcp.HandshakeError if the server has answered.

@@ -131,10 +131,22 @@ func (c *fileSelection) files() (*clients.System, []*clientFile, error) {
 	}
 	for _, id := range wanted {
 		if id != "" {
-			return nil, nil, misuse("unknown client %q: dovetail help add lists them", id)
+			return nil, nil, unknownClient(id)
 		}
 	}
 	return sys, list, nil
+}
+
+// unknownClient returns the error of a name of -client.
+func unknownClient(id string) error {
+	var known []string
+	for _, client := range clients.All() {
+		known = append(known, client.ID)
+	}
+	if question := didYouMean(id, known); question != "" {
+		return misuse("unknown client %.100q%s", id, question)
+	}
+	return misuse("unknown client %.100q; dovetail help add lists them", id)
 }
 
 // maxSettings is the length of the longest file of a client, in bytes.
@@ -214,12 +226,18 @@ func runRemove(ctx context.Context, env *environment, sub *command, line []strin
 		return err
 	}
 	if c.ids == "" {
+		var known []string
+		for _, f := range files {
+			if file, _ := f.servers(); file != nil {
+				known = append(known, serverNames(file)...)
+			}
+		}
 		files = slices.DeleteFunc(files, func(f *clientFile) bool {
 			has, err := f.client.Has(f.text, args[0])
 			return f.err == nil && err == nil && !has
 		})
 		if len(files) == 0 {
-			return fmt.Errorf("no client has a server %q", args[0])
+			return fmt.Errorf("no client has a server %.100q%s", args[0], didYouMean(args[0], known))
 		}
 	}
 	return c.change(env, files, "removed "+args[0]+" from", func(f *clientFile) ([]byte, error) {
@@ -505,17 +523,25 @@ func findServer(name string, project bool) (*config.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	errs := []error{fmt.Errorf("no server %.100q: expected a URL, the name of a configured server, or -- COMMAND [ARG…] at the end", name)}
+	var errs []error
+	var known []string
 	for _, f := range files {
 		file, err := f.servers()
 		if file != nil {
 			if server := namedServer(file, name); server != nil {
 				return server, nil
 			}
+			known = append(known, serverNames(file)...)
 		}
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return nil, misuse("%v", errors.Join(errs...))
+	text := fmt.Sprintf("no client has a server %.100q", name)
+	if question := didYouMean(name, known); question != "" {
+		text += question
+	} else {
+		text += ": expected a URL, the name of a server that dovetail list prints, or -- COMMAND [ARG…] at the end"
+	}
+	return nil, misuse("%v", errors.Join(append([]error{errors.New(text)}, errs...)...))
 }

@@ -21,6 +21,12 @@ prints them), with -project in the clients' files of the current folder, or in t
 With -config and no TARGET, all servers of the file are one server, and a tool is named
 ALIAS__TOOL.`
 
+// argumentHelp explains ARGUMENTS.
+const argumentHelp = `
+
+ARGUMENTS is one JSON object, or words such as name=text and count:=3: the text after = is a string,
+and the text after := is JSON.`
+
 // clientCommands are the commands that open a session with a server.
 func clientCommands() []*command {
 	list := []*command{
@@ -30,16 +36,16 @@ func clientCommands() []*command {
 		{name: "templates", args: "[FLAGS] TARGET", short: "list the resource templates of a server"},
 		{name: "prompts", args: "[FLAGS] TARGET", short: "list the prompts of a server"},
 		{name: "skills", args: "[FLAGS] TARGET", short: "list the skills of a server; read prints a file of one"},
-		{name: "events", args: "[FLAGS] TARGET [NAME [JSON]]", short: "list the events of a server, or print those with a name until interrupted or the timeout"},
-		{name: "call", args: "[FLAGS] TARGET NAME [JSON]", short: "call a tool; JSON has its arguments"},
+		{name: "events", args: "[FLAGS] TARGET [NAME [ARGUMENTS]]", short: "list the events of a server, or print those with a name until interrupted or the timeout"},
+		{name: "call", args: "[FLAGS] TARGET NAME [ARGUMENTS]", short: "call a tool"},
 		{name: "read", args: "[FLAGS] TARGET URI", short: "read a resource"},
-		{name: "prompt", args: "[FLAGS] TARGET NAME [JSON]", short: "get a prompt; JSON has its arguments"},
+		{name: "prompt", args: "[FLAGS] TARGET NAME [ARGUMENTS]", short: "get a prompt"},
 		{name: "complete", args: "[FLAGS] TARGET prompt|resource NAME ARG VALUE", short: "complete an argument of a prompt or a variable of a template"},
 		{name: "watch", args: "[FLAGS] TARGET [URI…]", short: "print changes of lists and of these resources, until interrupted or the timeout"},
 		{name: "ping", args: "[FLAGS] TARGET", short: "check that a server answers, and how fast"},
 		{
 			name: sessionVerb, args: "[FLAGS] TARGET", short: "read these commands from standard input, one per line, in one session",
-			long: "A line is a command without TARGET, such as: call add {\"a\":1}. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status of a session\ndoes not depend on the exit statuses of its lines.",
+			long: "A line is a command without TARGET, such as: call add a:=1. In a session, watch returns\nimmediately, and wait prints the next change. A line that begins with # is a comment. The lines\nafter a call answer the questions of the server. The exit status of a session\ndoes not depend on the exit statuses of its lines.",
 		},
 		{name: logoutVerb, args: "URL", short: "delete the token of an earlier -login, and revoke it"},
 	}
@@ -49,6 +55,9 @@ func clientCommands() []*command {
 On a terminal the output is for people. Elsewhere, or with -json, it is one JSON document: the
 result as the server sent it, with all pages of a list in one, or for watch one line per change.
 The user answers questions of the server at the terminal. Without a terminal they are declined.`
+		if strings.Contains(c.args, "ARGUMENTS") {
+			c.long += argumentHelp
+		}
 		c.run = func(ctx context.Context, env *environment, c *command, line []string) error {
 			return runClient(ctx, env, c.name, line)
 		}
@@ -147,7 +156,7 @@ func parseClient(name string, line []string, env *environment) (*invocation, err
 		}
 		name, args = args[0], args[1:]
 		if _, ok := verbs[name]; !ok && name != sessionVerb && name != logoutVerb {
-			return nil, misuse("unknown command %q after flags: expected one of %s", name, strings.Join(append(verbNames(), sessionVerb, logoutVerb), ", "))
+			return nil, unknownCommand(name, append(verbNames(), sessionVerb, logoutVerb))
 		}
 	}
 	if c.asJSON && c.asText {
@@ -166,6 +175,11 @@ func parseClient(name string, line []string, env *environment) (*invocation, err
 	}
 	if err := v.check(c.args); err != nil {
 		return nil, c.target.unused(c.args, err)
+	}
+	if v.hasArguments() && len(c.args) > 0 {
+		if _, err := object(c.args[1:]); err != nil {
+			return nil, c.target.unused(c.args, err)
+		}
 	}
 	return c, nil
 }
@@ -195,7 +209,7 @@ func runClient(ctx context.Context, env *environment, name string, line []string
 		if c.verb == sessionVerb {
 			return c.converse(ctx, i, typed)
 		}
-		return verbs[c.verb].run(ctx, i, c.args)
+		return verbs[c.verb].do(ctx, i, c.args)
 	})
 }
 
@@ -221,13 +235,13 @@ func (c *invocation) withSession(ctx context.Context, env *environment, p *perso
 		return errors.New("interrupted")
 	}
 	if err != nil {
-		return &unreachableError{err}
+		return c.cannotConnect(err)
 	}
 	defer session.Close()
 	several.report(env.stderr)
 	err = use(ctx, &inspection{
-		session: session, servers: several, out: env.stdout, changes: changes, progress: newBar(env.terminal, env.stderr),
-		text: c.asText || !c.asJSON && isTerminal(env.raw), connectTime: time.Since(began),
+		session: session, servers: several, out: env.stdout, stderr: env.stderr, changes: changes, progress: newBar(env.terminal, env.stderr),
+		text: c.asText || !c.asJSON && isTerminal(env.raw), verbose: c.verbose, connectTime: time.Since(began),
 	})
 	switch {
 	case several == nil || c.verb == sessionVerb || !several.haveFailed():

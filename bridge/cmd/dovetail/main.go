@@ -165,9 +165,17 @@ func run(ctx context.Context, line []string, stdin io.Reader, stdout, terminal i
 	}
 	c, ok := commands()[name]
 	if !ok {
-		return misuse("unknown command %q: expected one of %s", name, strings.Join(commandNames(), ", "))
+		return unknownCommand(name, commandNames())
 	}
 	return c.run(ctx, env, c, line[1:])
+}
+
+// unknownCommand returns the error of a word that is none of the known commands.
+func unknownCommand(name string, known []string) error {
+	if question := didYouMean(name, known); question != "" {
+		return misuse("unknown command %.100q%s", name, question)
+	}
+	return misuse("unknown command %.100q: expected one of %s", name, strings.Join(known, ", "))
 }
 
 func commandNames() []string {
@@ -186,7 +194,7 @@ func help(env *environment, line []string) error {
 	}
 	c, ok := commands()[line[0]]
 	if !ok {
-		return misuse("unknown command %q: expected one of %s", line[0], strings.Join(commandNames(), ", "))
+		return unknownCommand(line[0], commandNames())
 	}
 	err := c.run(context.Background(), &environment{env.stdin, env.stdout, env.stdout, env.stdout, env.stdout}, c, []string{"-help"})
 	if statusOf(err) != succeeded {
@@ -254,13 +262,27 @@ func (f *flagSet) parse(line []string) (args, command []string, err error) {
 				f.printHelp()
 				return nil, nil, succeeded
 			}
-			return nil, nil, misuse("%v: dovetail help %s lists the flags", err, f.command.name)
+			return nil, nil, f.refused(err)
 		}
 		if f.NArg() == 0 {
 			return args, command, nil
 		}
 		args, line = append(args, f.Arg(0)), f.Args()[1:]
 	}
+}
+
+// refused returns the error of a flag that was not understood.
+func (f *flagSet) refused(err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return misuse("%v; dovetail help %s lists the flags", err, f.command.name)
+	}
+	var known []string
+	f.VisitAll(func(defined *flag.Flag) { known = append(known, "-"+defined.Name) })
+	if question := didYouMean("-"+name, known); question != "" {
+		return misuse("unknown flag -%.100s%s", name, question)
+	}
+	return misuse("unknown flag -%.100s; dovetail help %s lists the flags", name, f.command.name)
 }
 
 // usage returns the error of wrong arguments.

@@ -82,6 +82,11 @@ func newServer() *server.Server {
 		in, err := server.Elicit[greeting](r, "name", "Who are you?")
 		return in.Name, err
 	})
+	server.AddTool(s, server.Tool{Name: "number"}, func(_ context.Context, _ *server.Request, in struct {
+		Count int `json:"count"`
+	}) (int, error) {
+		return in.Count, nil
+	})
 	server.AddTool(s, server.Tool{Name: "count"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 		return "", errors.Join(r.Progress(ctx, 1, 2, "one"), r.Progress(ctx, 2, 0, "two"))
 	})
@@ -211,8 +216,11 @@ var verbTests = []struct {
 	{"prompts", []string{`"name": "greet"`}},
 	{"skills", []string{`"skills": []`}},
 	{`call greet {"name":"Ada"}`, []string{`"text": "<hello> Ada"`}},
+	{"call greet name=Ada", []string{`"text": "<hello> Ada"`}},
+	{`call greet name:="Ada"`, []string{`"text": "<hello> Ada"`}},
 	{"read greet://Ada", []string{`"text": "hello Ada"`}},
 	{`prompt greet {"name":"Ada"}`, []string{`"text": "Greet Ada"`}},
+	{"prompt greet name=Ada", []string{`"text": "Greet Ada"`}},
 	{"complete resource greet://{name} name A", []string{`"Ada"`, `"Alan"`}},
 	{"complete prompt greet name A", []string{`"values": []`}},
 	{"ping", []string{"{}"}},
@@ -292,8 +300,12 @@ func TestQuestionWithoutTerminalIsDeclined(t *testing.T) {
 func TestWrongCommandLinesSayWhatIsExpected(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"frobnicate", "unknown command"},
-		{"call", "expected: call NAME [JSON]"},
-		{"call greet [1]", "must be a JSON object"},
+		{"call", "expected: call NAME [ARGUMENTS]"},
+		{"call greet [1]", "one JSON object, or name=text and name:=json"},
+		{"call greet {}{}", "expected one JSON object"},
+		{"call greet {} name=x", "expected one JSON object"},
+		{"call greet name:=Ada", `name:= must be followed by JSON, not by "Ada"; name=Ada is text`},
+		{"call greet name=Ada name=Alan", "is there twice"},
 		{"complete tool x y z", "expected: complete prompt"},
 		{"-era stone tools", "expected auto, modern or legacy"},
 		{"call nothing", "unknown tool"},

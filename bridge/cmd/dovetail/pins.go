@@ -97,7 +97,7 @@ func pendingEntries(ctx context.Context, env *environment, path string, lock *pi
 		return nil, nil, err
 	}
 	defer stop()
-	(&servers{bridge: all}).report(env.stderr)
+	(&servers{c: c, bridge: all}).report(env.stderr)
 	for _, state := range all.States() {
 		if state.Err != nil {
 			missing = append(missing, state.Alias)

@@ -100,7 +100,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	case o.http == "" && (o.approve == "terminal" || o.approve == "channel"):
 		return misuse("-approve %s needs -http", o.approve)
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):
-		return misuse("-approve: expected one of %s", strings.Join(approveModes, ", "))
+		return misuse("-approve: expected one of %s%s", strings.Join(approveModes, ", "), didYouMean(o.approve, approveModes))
 	}
 	if o.policy != "" || o.launch && !o.launchUnasked {
 		o.approve = cmp.Or(o.approve, "page")

@@ -65,7 +65,7 @@ func TestServersOfConfigurationAreOne(t *testing.T) {
 					t.Errorf("printed without %s:\n%s", part, shown)
 				}
 			}
-			for _, part := range []string{`dovetail: the server "gone" is failed: `, "server unset: command: ", "mcpServers.web.icon: "} {
+			for _, part := range []string{`dovetail: the server "gone" cannot be used: `, "server unset: command: ", "mcpServers.web.icon: "} {
 				if !strings.Contains(said, part) {
 					t.Errorf("%q is not said in:\n%s", part, said)
 				}
@@ -87,11 +87,12 @@ func TestWrongConfigurationsSayWhatIsExpected(t *testing.T) {
 	for _, test := range []struct{ path, line, want string }{
 		{path, "tools -- true", "expected no command"},
 		{path, "-header a:b tools", "expected headers in the file"},
-		{path, "call gone__greet", `the server \"gone\" is not available at the moment; the call was not executed`},
+		{path, "call gone__greet", `the server answered: the server "gone" is not available at the moment; the call was not executed`},
 		{path + ".no", "tools", "no such file"},
 		{path, "ping typo", `expected: ping; ` + path + ` has no server "typo"`},
 		{path, "session typo", `has no server "typo"`},
 		{path, "call typo greet {}", `has no server "typo"`},
+		{path, "call chld greet {}", `has no server "chld"; did you mean "child"?`},
 		{path, "ping bad", "bad: timeout"},
 	} {
 		t.Run(test.line, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 const sessionVerb = "session"
 
 // sessionVerbs are the verbs that behave differently in a session.
-var sessionVerbs = map[string]*verb{"watch": {"watch [URI…]", 0, -1, watchOn}, "wait": {"wait", 0, 0, wait}}
+var sessionVerbs = map[string]*verb{"watch": {"watch [URI…]", 0, -1, nil, watchOn}, "wait": {"wait", 0, 0, nil, wait}}
 
 // converse runs the typed verbs in one session. It prints the error of a verb and goes on.
 func (c *invocation) converse(ctx context.Context, i *inspection, typed *lineReader) error {
@@ -45,14 +45,14 @@ func (c *invocation) line(ctx context.Context, i *inspection, words []string) er
 	}
 	v := cmp.Or(sessionVerbs[words[0]], verbs[words[0]])
 	if v == nil {
-		return misuse("unknown command %q: expected one of %s, wait", words[0], strings.Join(verbNames(), ", "))
+		return unknownCommand(words[0], append(verbNames(), "wait"))
 	}
 	if err := v.check(words[1:]); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return v.run(ctx, i, words[1:])
+	return v.do(ctx, i, words[1:])
 }
 
 // words splits a line at spaces outside of single quotes. A word that begins with a brace

@@ -114,7 +114,20 @@ func (t *target) unused(args []string, usage error) error {
 	if t.isOne() || len(args) == 0 {
 		return usage
 	}
-	return misuse("%v; %s has no server %.100q", usage, t.config, args[0])
+	var known []string
+	if file, _ := config.Load(t.config); file != nil { // other servers of the file may have mistakes
+		known = serverNames(file)
+	}
+	return misuse("%v; %s has no server %.100q%s", usage, t.config, args[0], didYouMean(args[0], known))
+}
+
+// serverNames returns the names of the servers in a file.
+func serverNames(file *config.File) []string {
+	var names []string
+	for _, server := range file.Servers {
+		names = append(names, server.Name)
+	}
+	return names
 }
 
 // namedServer returns the server with an alias, or with a name in the file, or nil.
@@ -248,6 +261,7 @@ const connectTimeout = 30 * time.Second
 // servers are the servers of a configuration file, mounted in one server. It is nil for a
 // single target.
 type servers struct {
+	c        *invocation
 	bridge   *bridge.Bridge
 	server   *server.Server
 	mistakes bool // the file has other servers, which cannot be used
@@ -265,6 +279,7 @@ func openServers(ctx context.Context, c *invocation, stderr io.Writer) (*servers
 		return nil, err
 	}
 	s := &servers{
+		c:        c,
 		server:   server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{Logger: logger}),
 		mistakes: c.target.mistakes,
 	}
@@ -325,9 +340,14 @@ func (s *servers) report(stderr io.Writer) {
 	}
 	for _, state := range s.bridge.States() {
 		if state.Err != nil {
-			printError(stderr, fmt.Errorf("the server %q is %s: %w", state.Alias, state.Status, state.Err))
+			printError(stderr, s.explained(state))
 		}
 	}
+}
+
+// explained returns the error of a server for a person.
+func (s *servers) explained(state bridge.State) error {
+	return &explainedError{fmt.Sprintf("the server %q cannot be used: %s", state.Alias, connectProblem(state.Err)), state.Err, s.c.verbose}
 }
 
 // haveFailed reports whether there are servers, and none can be used.
@@ -355,7 +375,7 @@ func (s *servers) states() []serverState {
 			Tools: state.Tools, Prompts: state.Prompts, Resources: state.Resources,
 		}
 		if state.Err != nil {
-			shown.Error = state.Err.Error()
+			shown.Error = connectProblem(state.Err)
 		}
 		states = append(states, shown)
 	}

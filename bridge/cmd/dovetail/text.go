@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/peertext"
@@ -76,40 +75,18 @@ func (i *inspection) printContent(list mcp.ContentList) error {
 
 // printList prints the entries of a list, each with the first line of its description.
 func (i *inspection) printList(list json.RawMessage) error {
-	var entries []struct {
-		Name, Title, Description, URI, URITemplate string
-		InputSchema                                struct {
-			Properties map[string]json.RawMessage
-			Required   []string
-		}
-		Arguments []struct {
-			Name     string
-			Required bool
-		}
-	}
+	var entries []listed
 	if err := json.Unmarshal(list, &entries); err != nil {
 		return err
 	}
 	for _, e := range entries {
-		var arguments []string
-		for name := range e.InputSchema.Properties {
-			if !slices.Contains(e.InputSchema.Required, name) {
-				name += "?"
+		name := e.key()
+		if arguments := e.argumentNames(); len(arguments) > 0 {
+			for n, argument := range arguments {
+				if !e.requires(argument) {
+					arguments[n] += "?"
+				}
 			}
-			arguments = append(arguments, name)
-		}
-		slices.Sort(arguments)
-		for _, a := range e.Arguments {
-			if !a.Required {
-				a.Name += "?"
-			}
-			arguments = append(arguments, a.Name)
-		}
-		name := e.URI + e.URITemplate
-		if name == "" {
-			name = e.Name
-		}
-		if len(arguments) > 0 {
 			name += "(" + strings.Join(arguments, ", ") + ")"
 		}
 		fmt.Fprintln(i.out, peertext.Escape(name))

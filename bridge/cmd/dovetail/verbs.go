@@ -10,9 +10,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -21,35 +23,38 @@ type inspection struct {
 	session     *client.Session
 	servers     *servers // nil: a single target
 	out         io.Writer
+	stderr      io.Writer
 	changes     <-chan []byte
 	progress    *progressBar
 	text        bool          // print text for people, not JSON
+	verbose     bool          // print errors in detail
 	connectTime time.Duration // how long it took to open the session
 }
 
 // A verb is a command that uses a session.
 type verb struct {
 	usage       string
-	least, most int // the number of arguments; most is -1 without a limit
+	least, most int      // the number of arguments; most is -1 without a limit
+	names       *listing // has what the first argument names; nil: it names no entry
 	run         func(ctx context.Context, i *inspection, args []string) error
 }
 
 const completeUsage = "complete prompt NAME ARG VALUE, or complete resource TEMPLATE ARG VALUE"
 
 var verbs = map[string]*verb{
-	"info":      {"info", 0, 0, info},
-	"tools":     {"tools", 0, 0, list(mcp.MethodToolsList, "tools")},
-	"resources": {"resources", 0, 0, list(mcp.MethodResourcesList, "resources")},
-	"templates": {"templates", 0, 0, list(mcp.MethodResourceTemplatesList, "resourceTemplates")},
-	"prompts":   {"prompts", 0, 0, list(mcp.MethodPromptsList, "prompts")},
-	"skills":    {"skills", 0, 0, list(mcp.MethodSkillsList, "skills")},
-	"events":    {"events [NAME [JSON]]", 0, 2, events},
-	"call":      {"call NAME [JSON]", 1, 2, call},
-	"read":      {"read URI", 1, 1, read},
-	"prompt":    {"prompt NAME [JSON]", 1, 2, prompt},
-	"complete":  {completeUsage, 4, 4, complete},
-	"watch":     {"watch [URI…]", 0, -1, watch},
-	"ping":      {"ping", 0, 0, ping},
+	"info":      {"info", 0, 0, nil, info},
+	"tools":     {"tools", 0, 0, nil, list(toolListing)},
+	"resources": {"resources", 0, 0, nil, list(resourceListing)},
+	"templates": {"templates", 0, 0, nil, list(templateListing)},
+	"prompts":   {"prompts", 0, 0, nil, list(promptListing)},
+	"skills":    {"skills", 0, 0, nil, list(skillListing)},
+	"events":    {"events [NAME [ARGUMENTS]]", 0, -1, &eventListing, events},
+	"call":      {"call NAME [ARGUMENTS]", 1, -1, &toolListing, call},
+	"read":      {"read URI", 1, 1, &resourceListing, read},
+	"prompt":    {"prompt NAME [ARGUMENTS]", 1, -1, &promptListing, prompt},
+	"complete":  {completeUsage, 4, 4, nil, complete},
+	"watch":     {"watch [URI…]", 0, -1, nil, watch},
+	"ping":      {"ping", 0, 0, nil, ping},
 }
 
 func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
@@ -60,6 +65,14 @@ func (v *verb) check(args []string) error {
 		return misuse("expected: %s", v.usage)
 	}
 	return nil
+}
+
+// hasArguments reports whether the words after the first are arguments of what it names.
+func (v *verb) hasArguments() bool { return v.names != nil && v.most < 0 }
+
+// do runs the verb, and explains its error.
+func (v *verb) do(ctx context.Context, i *inspection, args []string) error {
+	return i.explain(ctx, v, args, v.run(ctx, i, args))
 }
 
 // print prints one JSON document.
@@ -128,22 +141,45 @@ func call(ctx context.Context, i *inspection, args []string) error {
 	if err := json.Unmarshal(result, &outcome); err != nil {
 		return err
 	}
-	if outcome.IsError {
-		return toolFailed
+	if !outcome.IsError {
+		return nil
 	}
-	return nil
+	if hint := i.suggestion(ctx, &toolListing, args); hint != "" {
+		fmt.Fprintln(i.stderr, "dovetail: the tool failed"+hint)
+	}
+	return toolFailed
 }
 
-// object returns the JSON object in an optional argument.
+// object returns the arguments that are typed as one JSON object, or as name=text and name:=json.
 func object(args []string) (json.RawMessage, error) {
 	if len(args) == 0 {
 		return json.RawMessage("{}"), nil
 	}
-	raw := json.RawMessage(args[0])
-	if !json.Valid(raw) || bytes.TrimSpace(raw)[0] != '{' {
-		return nil, misuse("arguments must be a JSON object, not %.80q", args[0])
+	if typed := strings.TrimSpace(args[0]); strings.HasPrefix(typed, "{") {
+		if len(args) > 1 || !json.Valid([]byte(typed)) {
+			return nil, misuse("expected one JSON object, found %.80q", strings.Join(args, " "))
+		}
+		return json.RawMessage(typed), nil
 	}
-	return raw, nil
+	values := make(map[string]json.RawMessage)
+	for _, arg := range args {
+		name, text, ok := strings.Cut(arg, "=")
+		name, isJSON := strings.CutSuffix(name, ":")
+		if !ok || name == "" {
+			return nil, misuse("arguments must be one JSON object, or name=text and name:=json, not %.80q", arg)
+		}
+		if _, twice := values[name]; twice {
+			return nil, misuse("the argument %.80q is there twice", name)
+		}
+		value := json.RawMessage(text)
+		if !isJSON {
+			value = jsonscan.AppendString(nil, text)
+		} else if !json.Valid(value) {
+			return nil, misuse("%s:= must be followed by JSON, not by %.80q; %s=%s is text", name, text, name, text)
+		}
+		values[name] = value
+	}
+	return json.Marshal(values)
 }
 
 func read(ctx context.Context, i *inspection, args []string) error {
@@ -214,7 +250,7 @@ func watch(ctx context.Context, i *inspection, args []string) error {
 // timeout. Both end it without an error.
 func events(ctx context.Context, i *inspection, args []string) error {
 	if len(args) == 0 {
-		return list(mcp.MethodEventsList, "events")(ctx, i, args)
+		return list(eventListing)(ctx, i, args)
 	}
 	arguments, err := object(args[1:])
 	if err != nil {
@@ -239,14 +275,14 @@ func events(ctx context.Context, i *inspection, args []string) error {
 }
 
 // list prints a list with all pages merged into the first.
-func list(method, member string) func(context.Context, *inspection, []string) error {
+func list(l listing) func(context.Context, *inspection, []string) error {
 	return func(ctx context.Context, i *inspection, _ []string) error {
-		merged, err := mergedPages(ctx, i, method, member)
+		merged, err := mergedPages(ctx, i, l.method, l.member)
 		if err != nil {
 			return err
 		}
 		if i.text {
-			return i.printList(merged[member])
+			return i.printList(merged[l.member])
 		}
 		return i.encode(merged)
 	}
