@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -18,13 +19,14 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/clients"
 	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/sharedfile"
 )
 
 var addCommand = &command{
 	name: "add", args: "[FLAGS] NAME URL, or add [FLAGS] NAME -- COMMAND [ARG…]", short: "add a server to the configuration files of clients",
-	long: `Adds to each client that has a file, or to the clients of -client. No other byte of a file changes:
-comments, order and white space stay. The content before is kept in FILE.bak. Both get the mode 0600, and in a
+	long: `Adds to each client that has a file, or to the clients of -client. A program that exists is stored with its absolute
+path, except with -project. No other byte of a file changes: comments, order and white space stay. The content before is kept in FILE.bak. Both get the mode 0600, and in a
 project the mode of the file. Symbolic links of this user are followed, within the project for -project.`,
 	run: runAdd,
 }
@@ -183,6 +185,9 @@ func runAdd(ctx context.Context, env *environment, sub *command, line []string) 
 	if args[0] == "" || len(args[0]) > 100 {
 		return misuse("expected a name of 1 to 100 bytes")
 	}
+	if command != nil && !c.project { // the paths of a project are those of several machines
+		server.Command = absoluteProgram(env, server.Command)
+	}
 	unlock, err := c.lock(ctx)
 	if err != nil {
 		return err
@@ -203,6 +208,20 @@ func runAdd(ctx context.Context, env *environment, sub *command, line []string) 
 		}
 		return f.client.Add(sys, f.text, args[0], &server)
 	})
+}
+
+// absoluteProgram returns the absolute path of a program, because clients start servers in other folders and with a shorter
+// PATH. A program that does not exist keeps its name.
+func absoluteProgram(env *environment, name string) string {
+	path, err := exec.LookPath(name)
+	if err == nil || errors.Is(err, exec.ErrDot) {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		fmt.Fprintf(env.stderr, "dovetail: the program %s was not found and is stored as it is; install it before a client starts\n", peertext.Quote(name))
+		return name
+	}
+	return path
 }
 
 func runRemove(ctx context.Context, env *environment, sub *command, line []string) error {

@@ -35,7 +35,7 @@ func TestAddsOfSeveralProcesses(t *testing.T) {
 	for round := range rounds {
 		var running []*exec.Cmd
 		for n := range processes {
-			command := exec.Command(os.Args[0], "add", fmt.Sprintf("s%d-%d", round, n), "--", "x")
+			command := exec.Command(os.Args[0], "add", fmt.Sprintf("s%d-%d", round, n), "--", "true")
 			command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
 			command.Stderr = os.Stderr
 			if err := command.Start(); err != nil {
@@ -56,6 +56,59 @@ func TestAddsOfSeveralProcesses(t *testing.T) {
 	var file struct{ McpServers map[string]json.RawMessage }
 	if err := json.Unmarshal(text, &file); err != nil || len(file.McpServers) != processes*rounds {
 		t.Errorf("%d entries, want %d, error %v", len(file.McpServers), processes*rounds, err)
+	}
+}
+
+// TestAddedProgramsAreAbsolute: a client that starts in another folder, with a shorter PATH, finds the program.
+func TestAddedProgramsAreAbsolute(t *testing.T) {
+	home := useHome(t)
+	folder, err := os.Getwd()
+	if err == nil {
+		err = errors.Join(os.Mkdir(filepath.Join(home, ".cursor"), 0o700), os.Mkdir(".cursor", 0o700), os.Mkdir("bin", 0o700),
+			os.WriteFile(filepath.Join("bin", "tool"), []byte("#!/bin/sh\n"), 0o700))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(folder, "bin"))
+	tool := filepath.Join(folder, "bin", "tool")
+	for _, test := range []struct {
+		flag, program, want, said string
+	}{
+		{"-client=cursor", "tool", tool, ""},
+		{"-client=cursor", "./bin/tool", tool, ""},
+		{"-client=cursor", tool, tool, ""},
+		{"-client=cursor", "nothing", "nothing", `the program "nothing" was not found`},
+		{"-project", "tool", "tool", ""},
+		{"-project", "./bin/tool", "./bin/tool", ""},
+	} {
+		path := filepath.Join(home, ".cursor", "mcp.json")
+		if test.flag == "-project" {
+			path = filepath.Join(".cursor", "mcp.json")
+		}
+		if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, said strings.Builder
+		if err := run(t.Context(), []string{"add", test.flag, "x", "--", test.program, "bin/tool"}, strings.NewReader(""), &out, &said); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			McpServers map[string]struct {
+				Command string
+				Args    []string
+			}
+		}
+		if err := json.Unmarshal(text, &file); err != nil || file.McpServers["x"].Command != test.want || file.McpServers["x"].Args[0] != "bin/tool" {
+			t.Errorf("%s %s: stored is %s, error %v", test.flag, test.program, text, err)
+		}
+		if (test.said == "") != (said.Len() == 0) || !strings.Contains(said.String(), test.said) {
+			t.Errorf("%s %s: it says %q", test.flag, test.program, &said)
+		}
 	}
 }
 
