@@ -10,15 +10,17 @@ import (
 
 const orderForm = `{"type":"object","properties":{
 	"bread":{"type":"string","oneOf":[{"const":"b","title":"Brioche"},{"const":"p","title":"Pretzel"}]},
-	"loaves":{"type":"integer","minimum":1},
+	"loaves":{"type":"integer","minimum":1,"maximum":12,"default":2},
 	"sliced":{"type":"boolean"},
 	"extras":{"type":"array","items":{"type":"string","enum":["salt","seeds"]}},
-	"note":{"type":"string"}},"required":["bread"]}`
+	"note":{"type":"string","maxLength":80,"description":"for the baker"}},"required":["bread"]}`
 
 func TestPersonFillsInForm(t *testing.T) {
 	typed := strings.Join([]string{
-		"x", "many", "", "", "", // does not fit, and is asked again
-		"b", "4", "true", "salt seeds", "",
+		"x", "", "b", // the choice is required
+		"many", "0", "4",
+		"", // sliced is optional
+		"salt seeds", "",
 		"y",
 	}, "\n") + "\n"
 	var out strings.Builder
@@ -27,11 +29,16 @@ func TestPersonFillsInForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"bread":"b","extras":["salt","seeds"],"loaves":4,"sliced":true}`
+	want := `{"bread":"b","extras":["salt","seeds"],"loaves":4}`
 	if result.Action != mcp.ElicitAccept || string(result.Content) != want {
 		t.Errorf("answered %s with %s, want %s", result.Action, result.Content, want)
 	}
-	for _, shown := range []string{"What do you want?", "b = Brioche | p = Pretzel", "This does not fit"} {
+	for _, shown := range []string{
+		"What do you want?", "bread (b = Brioche | p = Pretzel; required): ", "loaves (a whole number, 1 to 12; optional, else 2): ",
+		"sliced (true or false; optional): ", "note (text, at most 80 characters; optional), for the baker: ",
+		"  This does not fit: expected a value, since the field is required, got nothing\n  bread (",
+		"  This does not fit: expected a number, got a string\n  loaves (", "  This does not fit: expected at least 1, got 0\n  loaves (",
+	} {
 		if !strings.Contains(out.String(), shown) {
 			t.Errorf("%q is not shown in:\n%s", shown, &out)
 		}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,17 +88,14 @@ func (p *person) elicit(ctx context.Context, question *mcp.ElicitParams) (*mcp.E
 	if err != nil {
 		return nil, err
 	}
-	for {
-		content, err := p.fill(ctx, form)
-		if err != nil {
-			return nil, err
-		}
-		if err := form.Check(content); err != nil {
-			p.show("This does not fit:", err.Error())
-			continue
-		}
-		return p.agree(ctx, content)
+	content, err := p.fill(ctx, form)
+	if err != nil {
+		return nil, err
 	}
+	if err := form.Check(content); err != nil {
+		return nil, err
+	}
+	return p.agree(ctx, content)
 }
 
 const (
@@ -145,11 +145,11 @@ func (p *person) agree(ctx context.Context, content json.RawMessage) (*mcp.Elici
 	return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
 }
 
-// fill asks for each field of a form, in order. An empty line omits the field.
+// fill asks for each field of a form, in order, until its value fits. An empty line omits an optional field.
 func (p *person) fill(ctx context.Context, form *mcp.ElicitSchema) (json.RawMessage, error) {
 	values := make(map[string]any)
 	for _, field := range form.Fields {
-		label, read := reader(field.Schema)
+		label, read := reader(field)
 		lines := shownLines(field.Name + label)
 		prompt := "  > "
 		if len(lines) == 1 {
@@ -157,35 +157,100 @@ func (p *person) fill(ctx context.Context, form *mcp.ElicitSchema) (json.RawMess
 		} else {
 			p.print(lines)
 		}
-		text, err := p.input.ask(ctx, prompt)
-		if err != nil {
-			return nil, err
-		}
-		if text != "" {
-			values[field.Name] = read(text)
+		for {
+			text, err := p.input.ask(ctx, prompt)
+			if err != nil {
+				return nil, err
+			}
+			value := map[string]any{}
+			if text != "" {
+				value[field.Name] = read(text)
+			}
+			problem := checkValue(field, value)
+			if problem == "" {
+				maps.Copy(values, value)
+				break
+			}
+			p.show("  This does not fit:", problem)
 		}
 	}
 	return json.Marshal(values)
 }
 
-// reader returns the expected input of a field and a function that parses it. Input that
-// does not parse stays text, which the validation of the form refuses.
-func reader(field mcp.PrimitiveSchema) (label string, read func(string) any) {
-	asText := func(text string) any { return text }
-	switch f := field.(type) {
-	case *mcp.StringSchema:
-		return labelled(f.Description, "text"), asText
-	case *mcp.BooleanSchema:
-		return labelled(f.Description, "true or false"), parsed(strconv.ParseBool)
-	case *mcp.NumberSchema:
-		return labelled(f.Description, "a number"), func(text string) any { return asNumber(text) }
-	case *mcp.EnumSchema:
-		if f.Multiple {
-			return labelled(f.Description, "some of "+options(f)), func(text string) any { return strings.Fields(text) }
-		}
-		return labelled(f.Description, options(f)), asText
+// checkValue says why a value does not fit a field, "" if it does. The object has the value, or is empty.
+func checkValue(field mcp.ElicitField, value map[string]any) string {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
 	}
-	return "", asText
+	err = (&mcp.ElicitSchema{Fields: []mcp.ElicitField{field}}).Check(encoded)
+	if invalid, ok := errors.AsType[*mcp.DecodeError](err); ok && invalid.Expected != "" {
+		return fmt.Sprintf("expected %s, got %s", invalid.Expected, invalid.Got)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// reader returns the expected input of a field and a function that parses it. Input that
+// does not parse stays text, which the check of the field refuses.
+func reader(field mcp.ElicitField) (label string, read func(string) any) {
+	asText := func(text string) any { return text }
+	takes, title, description, preset := "text", "", "", ""
+	read = asText
+	switch f := field.Schema.(type) {
+	case *mcp.StringSchema:
+		title, description = f.Title, f.Description
+		takes = cmp.Or(string(f.Format), takes) + bounds(f.MinLength, f.MaxLength, "characters")
+		if f.Default != nil {
+			preset = *f.Default
+		}
+	case *mcp.BooleanSchema:
+		title, description, takes, read = f.Title, f.Description, "true or false", parsed(strconv.ParseBool)
+		if f.Default != nil {
+			preset = strconv.FormatBool(*f.Default)
+		}
+	case *mcp.NumberSchema:
+		title, description, takes = f.Title, f.Description, "a number"
+		if f.Integer {
+			takes = "a whole number"
+		}
+		takes += bounds(f.Minimum, f.Maximum, "")
+		read = func(text string) any { return asNumber(text) }
+		if f.Default != nil {
+			preset = fmt.Sprint(*f.Default)
+		}
+	case *mcp.EnumSchema:
+		title, description, takes, preset = f.Title, f.Description, options(f), strings.Join(f.Default, " ")
+		if f.Multiple {
+			takes = "some of " + takes + bounds(f.MinItems, f.MaxItems, "of them")
+			read = func(text string) any { return strings.Fields(text) }
+		}
+	}
+	switch {
+	case field.Required:
+		takes += "; required"
+	case preset != "":
+		takes += "; optional, else " + preset
+	default:
+		takes += "; optional"
+	}
+	return labelled(cmp.Or(description, title), takes), read
+}
+
+// bounds says which values are permitted, "" if there is no bound.
+func bounds[T int | float64](least, most *T, of string) string {
+	text := ""
+	switch {
+	case least != nil && most != nil:
+		text = fmt.Sprintf(", %v to %v %s", *least, *most, of)
+	case least != nil:
+		text = fmt.Sprintf(", at least %v %s", *least, of)
+	case most != nil:
+		text = fmt.Sprintf(", at most %v %s", *most, of)
+	}
+	return strings.TrimSuffix(text, " ")
 }
 
 func parsed[T any](parse func(string) (T, error)) func(string) any {

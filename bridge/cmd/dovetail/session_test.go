@@ -44,7 +44,7 @@ func TestSessionGoesOn(t *testing.T) {
 				"unknown tool",
 				`"text": "<hello> Ada Lovelace"`,
 				`"text": "<hello> Alan"`,
-				"The server asks: Who are you?\n  name (text): Grace\nSend this? [y]es, [n]o, anything else cancels: y\n",
+				"The server asks: Who are you?\n  name (text; required): Grace\nSend this? [y]es, [n]o, anything else cancels: y\n",
 				`"text": "Grace"`,
 				"$ wait\n{\"changed\":\"prompts\"}\n$ \n",
 			} {
