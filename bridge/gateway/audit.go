@@ -49,7 +49,8 @@ import (
 // Do not change an Audit while it is in use. The zero value is valid. For metrics, see module
 // mcp/otelmcp.
 type Audit struct {
-	// Logger logs the records at level Info. Default slog.Default().
+	// Logger logs the records at level Info, except that successful polls of tasks (tasks/get) are at level Debug.
+	// Default slog.Default().
 	Logger *slog.Logger
 	// Arguments makes the log contain the arguments, including secrets.
 	Arguments bool
@@ -130,7 +131,11 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 	if a.Arguments {
 		attrs = append(attrs, slog.String("arguments", string(arguments)))
 	}
-	a.logger().LogAttrs(ctx, slog.LevelInfo, "call", attrs...)
+	level := slog.LevelInfo
+	if call.Method() == mcp.MethodTasksGet && outcome == outcomeOK { // clients poll for minutes
+		level = slog.LevelDebug
+	}
+	a.logger().LogAttrs(ctx, level, "call", attrs...)
 }
 
 // listedForKey is the context key of the method for which a gateway lists tools.

@@ -219,3 +219,29 @@ func BenchmarkProxy(b *testing.B) {
 		serve(proxy)
 	}
 }
+
+// TestPollsAreLoggedAtDebugLevel: a client polls a task for minutes. A poll that fails, and all other calls, are at level Info.
+func TestPollsAreLoggedAtDebugLevel(t *testing.T) {
+	for _, test := range []struct {
+		method string
+		err    error
+		want   string
+	}{
+		{mcp.MethodTasksGet, nil, "DEBUG"},
+		{mcp.MethodTasksGet, errors.New("no"), "INFO"},
+		{mcp.MethodTasksCancel, nil, "INFO"},
+		{mcp.MethodToolsCall, nil, "INFO"},
+	} {
+		var log frontendtest.Log
+		request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), test.method, json.RawMessage(`{"taskId":"x","name":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := mcp.NewCall(request, &mcp.Caller{}, nil)
+		audit := &gateway.Audit{Logger: log.Logger()}
+		_, _ = audit.Middleware(func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw("{}"), test.err })(t.Context(), &call)
+		if records := log.Records(t, "call"); len(records) != 1 || records[0]["level"] != test.want {
+			t.Errorf("%s with the error %v: %v, want %s", test.method, test.err, records, test.want)
+		}
+	}
+}

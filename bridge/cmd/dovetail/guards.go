@@ -38,8 +38,11 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 		asking.Journal = h.journal
 	}
 	approver, err := h.newApprover(ctx)
+	if err != nil {
+		return err
+	}
 	h.guards = []mcp.Guard{approval.Guard(rules, approver, asking)}
-	return err
+	return nil
 }
 
 // readPolicy reads the policy. Servers that callers launch always need approval unless a flag says otherwise, because
@@ -80,7 +83,12 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 		h.channel, err = channel.New(&channel.Options{Logger: h.logger, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: true})
 		return h.channel, err
 	case "terminal":
-		return untilEnd(ctx, approval.Terminal(h.env.stdin, h.env.terminal)), nil
+		approver, closeTerminal, err := h.newTerminalApprover()
+		if err != nil {
+			return nil, err
+		}
+		h.closeTerminal = closeTerminal
+		return untilEnd(ctx, approver), nil
 	case "caller":
 		return approval.Elicitation(), nil
 	}

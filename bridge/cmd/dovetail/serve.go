@@ -113,7 +113,11 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 
 // serve serves until ctx or the input ends.
 func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
-	h := &hub{opts: o, env: env, started: make(chan struct{}), logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
+	var held *heldWriter
+	if o.approve == "terminal" {
+		held = env.holdTerminal()
+	}
+	h := &hub{opts: o, env: env, held: held, started: make(chan struct{}), logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
 	defer func() { err = errors.Join(err, h.close()) }()
 	if err := h.open(ctx); err != nil {
 		return err
@@ -152,6 +156,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 type hub struct {
 	opts       *serveOptions
 	env        *environment
+	held       *heldWriter // standard error, held while a question is open; nil if there is none at a terminal
 	logger     *slog.Logger
 	telemetry  *telemetry
 	file       *config.File // of which the bridge was made
@@ -165,6 +170,8 @@ type hub struct {
 	server     *server.Server
 	site       *website      // nil without HTTP
 	started    chan struct{} // closed when the servers have started, with HTTP
+
+	closeTerminal func() error // nil without questions at the terminal
 }
 
 // open reads the files and makes the server. The first request, or [server.Server.Start], starts the
@@ -258,6 +265,9 @@ func (h *hub) close() error {
 	}
 	if h.journal != nil {
 		errs = append(errs, h.journal.Close())
+	}
+	if h.closeTerminal != nil {
+		errs = append(errs, h.closeTerminal())
 	}
 	if h.telemetry != nil {
 		errs = append(errs, h.telemetry.close(ctx))

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -121,47 +120,6 @@ func TestCallerIsAsked(t *testing.T) {
 		}
 		if got := len(p.lines(t, "file")) - before; got != 1 {
 			t.Errorf("it is done %d times", got)
-		}
-	}
-}
-
-func TestTerminalIsAsked(t *testing.T) {
-	in, keys := io.Pipe()
-	p := startWith(t, in, "-approve", "terminal")
-	defer keys.Close()
-	typed := make(chan error, 1)
-	log := p.said.follow(t)
-	answer := func(reply func(code string) string) {
-		for {
-			text, err := log.ReadString(':')
-			if err != nil {
-				typed <- err
-				return
-			}
-			if code := regexp.MustCompile(`Type (\w+) to approve, anything else to refuse:$`).FindStringSubmatch(text); code != nil {
-				_, err = io.WriteString(keys, reply(code[1])+"\n")
-				typed <- err
-				return
-			}
-		}
-	}
-	for i, frontend := range p.frontends(t) {
-		go answer(func(code string) string { return code })
-		if _, err := frontend.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`); err != nil {
-			t.Error(err)
-		}
-		if err := <-typed; err != nil {
-			t.Error(err)
-		}
-		go answer(func(string) string { return "y" })
-		if _, err := frontend.call(t.Context(), "put", `{"path":`+encoded(t, p.path("file"))+`,"text":"x"}`); err == nil || !strings.Contains(err.Error(), "rejected") {
-			t.Errorf("error %v", err)
-		}
-		if err := <-typed; err != nil {
-			t.Error(err)
-		}
-		if got := len(p.lines(t, "file")); got != i+1 {
-			t.Errorf("%s: it is done %d times, want %d", frontend.name, got, i+1)
 		}
 	}
 }

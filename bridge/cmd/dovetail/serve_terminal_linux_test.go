@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 )
 
 // A pty is a pseudo-terminal, pty(7). The program has its other end as its controlling terminal.
@@ -200,6 +201,78 @@ func TestRealTerminal(t *testing.T) {
 				t.Errorf("it is done %d times, want 3", got)
 			}
 		})
+	}
+}
+
+// TestTerminalIsAsked: the question is at the terminal also if the standard streams lead elsewhere, and standard error is
+// silent at the terminal while it is open.
+func TestTerminalIsAsked(t *testing.T) {
+	for name, elsewhere := range map[string]bool{"streams at the terminal": false, "streams elsewhere": true} {
+		t.Run(name, func(t *testing.T) {
+			p := &program{folder: t.TempDir(), token: "0123456789abcdef"}
+			terminal, other := openPTY(t, 80)
+			command := exec.Command(os.Args[0], append(p.flags(t), "-approve", "terminal", "-token", p.token)...)
+			command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+			command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}
+			command.ExtraFiles = []*os.File{other}
+			log, err := os.Create(p.path("log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close()
+			if command.Stderr = log; !elsewhere {
+				command.Stdin, command.Stdout, command.Stderr = other, other, other
+			}
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			other.Close()
+			defer func() {
+				_ = command.Process.Kill()
+				_ = command.Wait() // it was killed
+			}()
+			address := regexp.MustCompile(`http://([\d.:]+)/mcp`)
+			if elsewhere {
+				waittest.Until(t, "the address", func() bool { return address.Match(readFile(t, p.path("log"))) })
+				p.address = string(address.FindSubmatch(readFile(t, p.path("log")))[1])
+			} else {
+				p.address = address.FindStringSubmatch(terminal.until(t, "and /metrics"))[1]
+			}
+			for i, frontend := range p.frontends(t) {
+				arguments := `{"path":` + encoded(t, p.path("file")) + `,"text":"x"}`
+				done := make(chan error, 1)
+				go func() { _, err := frontend.call(t.Context(), "put", arguments); done <- err }()
+				code := codeShown.FindStringSubmatch(terminal.until(t, "anything else to refuse: "))
+				if _, err := frontend.call(t.Context(), "look", arguments); err != nil { // it is logged
+					t.Error(err)
+				}
+				terminal.key(t, code[1]+"\n")
+				if shown := terminal.until(t, "Approved.\r\n"); strings.Contains(shown, "tools/call") {
+					t.Errorf("the log is shown while a question is open: %q", shown)
+				}
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if !elsewhere {
+					terminal.until(t, "look") // the log goes on
+				}
+				if got := len(p.lines(t, "file")); got != 2*(i+1) {
+					t.Errorf("%s: it is done %d times, want %d", frontend.name, got, 2*(i+1))
+				}
+			}
+		})
+	}
+}
+
+// TestTerminalIsNeeded: without a terminal of the process there is nobody to ask.
+func TestTerminalIsNeeded(t *testing.T) {
+	p := &program{folder: t.TempDir()}
+	command := exec.Command(os.Args[0], append(p.flags(t), "-approve", "terminal")...)
+	command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	said, err := command.CombinedOutput()
+	if command.ProcessState.ExitCode() != int(misused) || !strings.Contains(string(said), "-approve terminal needs a terminal") {
+		t.Errorf("%v: %s", err, said)
 	}
 }
 
