@@ -18,12 +18,13 @@
 //
 //	server_name, tool_name, tool_args  what is to be called, the arguments byte for byte
 //	call_id, deadline, args_digest     the request's id, when it expires, and the SHA-256 of tool_args
+//	launched  true if the caller has launched the server, and so chosen its name
 //	launch, tool_digest, caller, created, digest
 //	title, description, read_only, destructive, trusted, rule, reason  see approval.Request
 //	remember  for how many seconds a yes may be remembered
 //
-// An approver may ignore all lines after the first one; members of the last two are missing if they
-// are not known. The result is true or false. Any other result approves nothing. A refusal may
+// An approver may ignore all lines after the first one. Members of the last two are missing if they
+// are not known, and launched if it is false. The result is true or false. Any other result approves nothing. A refusal may
 // have a member reason next to the result, and an approval a member remember, the number of seconds
 // for which it is also valid for equal calls.
 //

@@ -25,3 +25,23 @@ func TestLongestFrame(t *testing.T) {
 		t.Error("a longer frame is accepted")
 	}
 }
+
+// TestLaunchedServer: a frame has the name that the caller gave, as older programs expect, and the fact as a member. Together
+// they are the request that the digest is of.
+func TestLaunchedServer(t *testing.T) {
+	for server, want := range map[string]string{
+		"files":                   `"server_name":"files","tool_name"`,
+		"launched:files":          `"server_name":"files","launched":true,"tool_name"`,
+		"launched:launched:files": `"server_name":"launched:files","launched":true,"tool_name"`,
+		"launched:":               `"server_name":"","launched":true,"tool_name"`,
+	} {
+		r := &approval.Request{ID: "id", Target: approval.Target{Server: server, Tool: "tool"}, Arguments: json.RawMessage(`{}`)}
+		frame, err := requestFrame(r)
+		if err != nil || !strings.Contains(string(frame), want) {
+			t.Errorf("%s: %s, %v", server, frame, err)
+		}
+		if c, err := readCall(frame); err != nil || c.request.Server != server {
+			t.Errorf("%s: read as %+v, %v", server, c, err)
+		}
+	}
+}

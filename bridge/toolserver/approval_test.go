@@ -43,6 +43,9 @@ func TestSecretsAreRedacted(t *testing.T) {
 		failed := runLater(context.Background(), runner, "fail", nil)
 		question := approver.next(t)
 		approver.decide(t, question, "true")
+		if question.Params.Server != "a" || !question.Params.Launched { // programs that know ipybox's params get the name that the caller gave
+			t.Errorf("asked is about the server %q, launched: %v", question.Params.Server, question.Params.Launched)
+		}
 		if !strings.Contains(question.Params.Launch, canary) {
 			t.Errorf("the approver does not see the values: %s", question.Params.Launch)
 		}

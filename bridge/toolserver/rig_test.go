@@ -259,6 +259,7 @@ type question struct {
 	Method string `json:"method"`
 	Params struct {
 		Server    string          `json:"server_name"`
+		Launched  bool            `json:"launched"`
 		Tool      string          `json:"tool_name"`
 		Arguments json.RawMessage `json:"tool_args"`
 		Launch    string          `json:"launch"`

@@ -37,13 +37,16 @@ function readEnd(params) {
 	};
 }
 
+// The name of a server that the caller has launched begins so, because the caller has chosen the name.
+const LAUNCHED = "launched:";
+
 /** Reads a request. Its arguments are the exact text of the frame. */
 function readRequest(frame, answerTo, params) {
 	const request = {
 		frame,
 		answerTo,
 		id: textOf(params, "call_id"),
-		server: textOf(params, "server_name"),
+		server: (flagOf(params, "launched") ? LAUNCHED : "") + textOf(params, "server_name"),
 		tool: textOf(params, "tool_name"),
 		arguments: params.get("tool_args"),
 		digest: textOf(params, "args_digest"),
