@@ -56,11 +56,11 @@ func (p *ports) RegisterPort(ctx context.Context, in registerPortIn) (portURL, e
 	if err != nil {
 		return portURL{}, fmt.Errorf("nothing listens at port %d: start the server with run_background", in.Port)
 	}
-	if p.template != "" {
-		return portURL{publicURL(p.template, in.Port)}, nil
-	}
 	if !p.mayForward(in.Port, target) {
 		return portURL{}, fmt.Errorf("port %d belongs to a service that no command of this shell has started: start a server with run_background, at another port", in.Port)
+	}
+	if p.template != "" {
+		return portURL{publicURL(p.template, in.Port)}, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

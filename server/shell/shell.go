@@ -35,8 +35,9 @@ type Options struct {
 	Env []string
 	// PortURL is the public URL of a port, with {port} in place of its number, such as
 	// "https://{port}-host.example". It must lead to the ports of this machine, for example
-	// through a reverse proxy of the operator. By default register_port returns the URL of a
-	// proxy on 127.0.0.1, which this package starts.
+	// through a reverse proxy of the operator. register_port returns it for the ports that it would
+	// forward otherwise; see Ports. By default it returns the URL of a proxy on 127.0.0.1, which this
+	// package starts.
 	PortURL string
 	// PushURLs are the repositories to which git_push may push, such as "https://git.example/project.git". git uses the
 	// credentials of the user's own configuration, such as a credential helper or a key. By default there is no git_push.

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -119,7 +120,15 @@ func TestPublicURL(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	port := web.URL[strings.LastIndex(web.URL, ":")+1:]
-	u := newUser(t, &Options{PortURL: "https://{port}-host.example/"})
+	const template = "https://{port}-host.example/"
+	if got := newUser(t, &Options{PortURL: template}).call("register_port", `{"port":`+port+`}`); !strings.Contains(got, "that no command of this shell has started") {
+		t.Errorf("a foreign service: %s", got)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUser(t, &Options{PortURL: template, Ports: []int{number}})
 	for range 2 {
 		if got, want := u.call("register_port", `{"port":`+port+`}`), `{"url":"https://`+port+`-host.example/"}`; got != want {
 			t.Errorf("%s, want %s", got, want)

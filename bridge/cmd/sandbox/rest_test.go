@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -102,9 +103,21 @@ func (s *site) callOverHTTP(tool, arguments string) string {
 func TestPublicPorts(t *testing.T) {
 	o := testOptions(t)
 	o.portURL = "https://{port}-host.example"
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	if err := o.addPorts(port); err != nil {
+		t.Fatal(err)
+	}
 	s := served(t, o)
-	port := s.url[strings.LastIndex(s.url, ":")+1:]
 	if got := s.callOverHTTP("register_port", `{"port":`+port+`}`); !strings.Contains(got, "https://"+port+"-host.example") {
+		t.Error(got)
+	}
+	own := s.url[strings.LastIndex(s.url, ":")+1:] // of no command, and not in -ports
+	if got := s.callOverHTTP("register_port", `{"port":`+own+`}`); !strings.Contains(got, "no command of this shell has started") {
 		t.Error(got)
 	}
 	o.portURL = "https://host.example"
