@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/pin"
+	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -55,7 +56,7 @@ var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
 	expiry, remember, reload                                   time.Duration
-	open, launch, noApprovalToken, launchUnasked               bool
+	open, launch, noApprovalToken, launchUnasked, search       bool
 	logins                                                     loginOptions
 }
 
@@ -76,6 +77,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.BoolVar(&o.launchUnasked, "insecure-launch-without-approval", false, "with -launch, start these programs and call their tools without approval, for callers with the token at a loopback address only: who has the token can run any program as this user. A -policy may still deny calls or ask")
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
+	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
 	o.logins.networkFlag(flags.FlagSet)
 	args, command, err := flags.parse(line)
 	switch {
@@ -132,11 +134,11 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	defer func() { end(); background.Wait() }()
 	background.Go(func() { h.follow(running) })
 	if o.http == "" {
-		return stdio.Serve(ctx, h.server, &stdio.ServeOptions{Logger: h.logger})
+		return stdio.Serve(ctx, h.clients, &stdio.ServeOptions{Logger: h.logger})
 	}
 	failed := make(chan error, 1)
 	background.Go(func() {
-		if err := h.server.Start(running); err == nil {
+		if err := h.clients.Start(running); err == nil {
 			close(h.started)
 		} else if running.Err() == nil {
 			failed <- err
@@ -167,9 +169,10 @@ type hub struct {
 	guards     []mcp.Guard
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
-	server     *server.Server
-	site       *website      // nil without HTTP
-	started    chan struct{} // closed when the servers have started, with HTTP
+	server     *server.Server        // of all tools
+	clients    *server.Server        // for clients of MCP: server, or with -search one with two tools
+	site       *website              // nil without HTTP
+	started    chan struct{}         // closed when the servers have started, with HTTP
 
 	closeTerminal func() error // nil without questions at the terminal
 }
@@ -205,7 +208,26 @@ func (h *hub) open(ctx context.Context) (err error) {
 	h.server = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
 		Logger: h.logger, Middleware: h.middleware, Guards: h.guards, OnSession: h.telemetry.server.OnSession,
 	})
-	return h.server.Mount(provider, nil)
+	if err = h.server.Mount(provider, nil); err != nil {
+		return err
+	}
+	return h.openClients()
+}
+
+// openClients makes the server for clients of MCP. With -search, the guards and observers of calls are in the server behind
+// it.
+func (h *hub) openClients() error {
+	if h.clients = h.server; !h.opts.search {
+		return nil
+	}
+	found, err := search.New(h.server.Provider(), &search.Options{Logger: h.logger})
+	if err != nil {
+		return err
+	}
+	h.clients = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
+		Logger: h.logger, OnSession: h.telemetry.server.OnSession,
+	})
+	return h.clients.Mount(found, nil)
 }
 
 // configs returns the valid servers of a file, and logs the errors of the others. err is the error of the file.
@@ -257,8 +279,10 @@ func (h *hub) close() error {
 			errs = append(errs, shutdown(ctx))
 		}
 	}
-	if h.server != nil {
-		errs = append(errs, h.server.Shutdown(ctx))
+	for _, s := range []*server.Server{h.clients, h.server} {
+		if s != nil {
+			errs = append(errs, s.Shutdown(ctx))
+		}
 	}
 	if h.site != nil {
 		errs = append(errs, h.site.shutdown(ctx))

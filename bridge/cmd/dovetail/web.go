@@ -90,7 +90,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 		return err
 	}
 	plain := gateway.New(h.server, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
-	endpoint := streamable.Handler(h.server, &streamable.Options{Logger: h.logger})
+	endpoint := streamable.Handler(h.clients, &streamable.Options{Logger: h.logger})
 	mux.Handle("/", h.afterStart(tools))
 	mux.Handle("/mcp", access.Handler(endpoint))
 	mux.Handle("/mcp/{$}", access.Handler(endpoint))
@@ -100,7 +100,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	mux.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", h.ready)
-	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.server.Shutdown, func(context.Context) error { return endpoint.Close() })
+	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.clients.Shutdown, h.server.Shutdown, func(context.Context) error { return endpoint.Close() })
 	if token != h.opts.token {
 		fmt.Fprintf(h.env.stderr, "clients  Authorization: Bearer %s\n", token)
 	}
