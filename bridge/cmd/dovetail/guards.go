@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -77,10 +78,10 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 	var err error
 	switch h.opts.approve {
 	case "page": // the page can be opened until the call expires
-		h.channel, err = channel.New(&channel.Options{Logger: h.logger, ReconnectTimeout: h.opts.expiry + time.Minute})
+		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Hosts: h.opts.hosts, Origins: h.opts.origins(), ReconnectTimeout: h.opts.expiry + time.Minute})
 		return h.channel, err
 	case "channel":
-		h.channel, err = channel.New(&channel.Options{Logger: h.logger, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: true})
+		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Hosts: h.opts.hosts, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: true})
 		return h.channel, err
 	case "terminal":
 		approver, closeTerminal, err := h.newTerminalApprover()
@@ -93,6 +94,23 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 		return approval.Elicitation(), nil
 	}
 	return nil, nil
+}
+
+// origins returns the origins of the approval page under the names of -host: with the port of the name, else with that of
+// -http or the default port.
+func (o *serveOptions) origins() []string {
+	_, port, _ := net.SplitHostPort(o.http)
+	var origins []string
+	for _, host := range o.hosts {
+		_, _, err := net.SplitHostPort(host)
+		for _, scheme := range []string{"http://", "https://"} {
+			origins = append(origins, scheme+host)
+			if err != nil && port != "" && port != "0" {
+				origins = append(origins, scheme+host+":"+port)
+			}
+		}
+	}
+	return origins
 }
 
 // untilEnd returns an approver that refuses the calls that wait for it when the program ends.

@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/bridge/search"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -57,6 +58,7 @@ type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
 	expiry, remember, reload                                   time.Duration
 	open, launch, noApprovalToken, launchUnasked, search       bool
+	hosts                                                      []string
 	logins                                                     loginOptions
 }
 
@@ -78,6 +80,11 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
+	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names are always accepted", func(name string) error {
+		o.hosts = append(o.hosts, name)
+		_, err := httpguard.NewGuard(o.hosts, nil)
+		return err
+	})
 	o.logins.networkFlag(flags.FlagSet)
 	args, command, err := flags.parse(line)
 	switch {
@@ -87,8 +94,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return flags.usage()
 	case o.open && o.token != "":
 		return misuse("-open serves without a token: leave out -token")
-	case o.http == "" && (o.open || o.launch || o.token != ""):
-		return misuse("-open, -launch and -token are for -http")
+	case o.http == "" && (o.open || o.launch || o.token != "" || len(o.hosts) > 0):
+		return misuse("-open, -launch, -token and -host are for -http")
 	case o.launchUnasked && (!o.launch || o.open):
 		return misuse("-insecure-launch-without-approval is for -launch, and not for -open: callers need the token")
 	case o.launchUnasked && o.policy == "" && o.approve != "":

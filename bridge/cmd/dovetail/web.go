@@ -63,13 +63,13 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 		fmt.Fprintf(h.env.stderr, "approve  ws://%s/approval with the token %s\n", w.listener.Addr(), h.channel.Token())
 		return
 	}
-	mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval"}))
+	mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval", Hosts: h.opts.hosts}))
 	fmt.Fprintf(h.env.stderr, "approve  http://%s/approvals/#token=%s\n", w.listener.Addr(), h.channel.Token())
 }
 
 // routeClients adds the routes of clients.
 func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
-	token, tokens := h.opts.token, &gateway.AuthenticatorOptions{Open: h.opts.open, Logger: h.logger}
+	token, tokens := h.opts.token, &gateway.AuthenticatorOptions{Open: h.opts.open, Hosts: h.opts.hosts, Logger: h.logger}
 	if !h.opts.open {
 		token = cmp.Or(token, rand.Text())
 		tokens.Tokens = map[string]string{token: "client"}
@@ -90,7 +90,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 		return err
 	}
 	plain := gateway.New(h.server, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
-	endpoint := streamable.Handler(h.clients, &streamable.Options{Logger: h.logger})
+	endpoint := streamable.Handler(h.clients, &streamable.Options{Hosts: h.opts.hosts, Logger: h.logger})
 	mux.Handle("/", h.afterStart(tools))
 	mux.Handle("/mcp", access.Handler(endpoint))
 	mux.Handle("/mcp/{$}", access.Handler(endpoint))

@@ -48,6 +48,10 @@ func main() {
 	o := options{sidecars: map[string]control.Sidecar{"codex": codex}}
 	flag.StringVar(&o.root, "root", os.Getenv("WORKSPACE_DIR"), "the `directory` to work in")
 	flag.StringVar(&o.address, "addr", "", "the `address` to serve HTTP at, such as 127.0.0.1:6060; port 0 takes a free one")
+	flag.Func("host", "a host `name` under which callers reach the sandbox over HTTP, such as a container's or a port-forward's; may be repeated. Loopback names are always accepted", func(name string) error {
+		o.hosts = append(o.hosts, name)
+		return nil
+	})
 	flag.StringVar(&o.customMCP, "custom-mcp", "", "a `file` with mcpServers, to be there from the start")
 	flag.StringVar(&o.token, "token", "", "what callers over HTTP must show; by default it is random")
 	flag.StringVar(&o.controlToken, "control-token", "", "what callers of the control routes must show; by default it is random")
@@ -80,6 +84,7 @@ func main() {
 // options are the flags of the program.
 type options struct {
 	root, address, customMCP string
+	hosts                    []string
 	token, controlToken      string
 	open, deferred           bool
 	toolHosts                string
@@ -132,7 +137,7 @@ func run(ctx context.Context, guard *process.Guard, o options, said io.Writer) e
 
 // newAuthenticator returns an authenticator for a token. The default token is random.
 func (s *sandbox) newAuthenticator(token, principal string, open bool) (*gateway.Authenticator, error) {
-	opts := &gateway.AuthenticatorOptions{Open: open, Logger: s.logger}
+	opts := &gateway.AuthenticatorOptions{Open: open, Hosts: s.hosts, Logger: s.logger}
 	if token != "" {
 		opts.Tokens = map[string]string{token: principal}
 	}
@@ -170,7 +175,7 @@ func (s *sandbox) serveHTTP(ctx context.Context, said io.Writer) error {
 		mux.Handle(path, http.StripPrefix("/mcp", tools.REST(nil)))
 	}
 	err = streamable.Serve(ctx, s.address, s.server, &streamable.ServeOptions{
-		Options: streamable.Options{Logger: s.logger},
+		Options: streamable.Options{Hosts: s.hosts, Logger: s.logger},
 		Wrap:    agents.Handler,
 		Other:   mux,
 		OnListen: func(at net.Addr) {

@@ -159,6 +159,23 @@ func TestBrowserNames(t *testing.T) {
 	}
 }
 
+// TestHosts: a name of this machine is accepted on request.
+func TestHosts(t *testing.T) {
+	for _, hosts := range [][]string{nil, {"sandbox.example"}} {
+		o := testOptions(t)
+		o.hosts = hosts
+		s := served(t, o)
+		for path, method := range map[string]string{"/mcp": http.MethodPost, "/mcp/tools": http.MethodGet, "/sidecars/codex": http.MethodPost} {
+			if status, body := s.send(method, path, "", "Host", "sandbox.example:6060"); (status == http.StatusForbidden) != (hosts == nil) {
+				t.Errorf("%s with -host %v: %d %s", path, hosts, status, body)
+			}
+			if status, body := s.send(method, path, "", "Host", "other.example"); status != http.StatusForbidden {
+				t.Errorf("%s with another host: %d %s", path, status, body)
+			}
+		}
+	}
+}
+
 // A rule for the tool of the Playwright MCP server applies to the same tool under another name.
 func TestRulesOfBrowserNames(t *testing.T) {
 	o := testOptions(t)
