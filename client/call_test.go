@@ -264,6 +264,18 @@ func TestRawArgumentsKeepTheirBytes(t *testing.T) {
 	})
 }
 
+// TestNilArgumentsAreNone: of both kinds, a tool gets an empty object.
+func TestNilArgumentsAreNone(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		session := connect(t, transporttests.Dialer(t, newSampler()), client.Options{Era: era})
+		for _, arguments := range []any{nil, json.RawMessage(nil)} {
+			if result, err := session.CallTool(t.Context(), "silent", arguments, nil); err != nil || result.IsError {
+				t.Errorf("%#v: %v, %v", arguments, result, err)
+			}
+		}
+	})
+}
+
 // TestArgumentsAreNotChanged checks that the protocol's metadata is added to a copy of the caller's
 // values.
 func TestArgumentsAreNotChanged(t *testing.T) {

@@ -27,7 +27,7 @@ func (s *Session) Tools(ctx context.Context, opts *CallOptions) iter.Seq2[*mcp.T
 }
 
 // CallTool calls a tool. arguments is a struct, a map or a json.RawMessage that is a JSON object;
-// nil means none. omitempty means the same as in encoding/json. A failure that the tool reports is
+// nil means none, also a nil json.RawMessage. omitempty means the same as in encoding/json. A failure that the tool reports is
 // a result with IsError. opts may be nil. Errors are as in [Session.Call].
 //
 // If the server continues the call as a task, CallTool waits for the task, also while the connection is renewed. It
@@ -84,6 +84,9 @@ func encodeArguments(to *bufpool.Buffer, arguments any) (json.RawMessage, error)
 	case nil:
 		return nil, nil
 	case json.RawMessage:
+		if arguments == nil {
+			return nil, nil
+		}
 		err := jsonscan.Valid(arguments)
 		if err == nil {
 			return arguments, mustBeObject(arguments)
