@@ -3,7 +3,6 @@ package servertest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +20,12 @@ type RequestOptions struct {
 	// Caller describes the caller. Default: a caller of the newest version, without a principal, that wants all log
 	// messages.
 	Caller *mcp.Caller
+	// Target is the tool or prompt that is called, URI the resource that is read, and Arguments are the arguments, a
+	// JSON object. They are for functions and middleware that read them from the call: see [mcp.Call.Target],
+	// [mcp.Call.URI] and [mcp.Call.Member]. Default: a tool without a name and arguments.
+	Target    *mcp.Target
+	URI       string
+	Arguments json.RawMessage
 	// Meta is the _meta of the request. Default: a request for progress.
 	Meta mcp.Meta
 	// Answers are the answers to questions, as in [Options]. A question gets its answer immediately, so a function
@@ -31,8 +36,8 @@ type RequestOptions struct {
 	OnLog    func(*mcp.LoggingMessageParams)
 }
 
-// Request returns a request for calling the function of a tool directly, without a server and a client. Neither
-// schemas nor guards have effect, so most tests use [Connect] instead. The request is valid until the test ends. opts may be
+// Request returns a request for calling the function of a tool, resource or prompt directly, without a server and a
+// client. Its Call is for calling middleware. Neither schemas nor guards have effect, so most tests use [Connect] instead. The request is valid until the test ends. opts may be
 // nil.
 func Request(tb testing.TB, opts *RequestOptions) *server.Request {
 	tb.Helper()
@@ -46,9 +51,9 @@ func Request(tb testing.TB, opts *RequestOptions) *server.Request {
 	if c.opts.Meta == nil {
 		c.opts.Meta = mcp.Meta(`{"progressToken":1}`)
 	}
-	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, fmt.Appendf(nil, `{"_meta":%s}`, c.opts.Meta))
+	request, err := c.opts.request()
 	if err != nil {
-		tb.Fatalf("servertest: Meta: %v", err)
+		tb.Fatalf("servertest: Meta or Arguments: %v", err)
 	}
 	tb.Cleanup(c.end)
 	if s := c.opts.Server; s != nil {
@@ -64,7 +69,35 @@ func Request(tb testing.TB, opts *RequestOptions) *server.Request {
 		}
 	}
 	call := mcp.NewCall(request, c.opts.Caller, c)
+	if c.opts.Target != nil || c.opts.URI != "" {
+		call.Resolve(c.opts.Target, c.opts.URI, nil)
+	}
 	return server.NewRequest(tb.Context(), c.opts.Server, &call)
+}
+
+// request returns the request with the parameters that the options describe.
+func (o *RequestOptions) request() (*jsonrpc.Request, error) {
+	params := struct {
+		Name      string          `json:"name,omitempty"`
+		URI       string          `json:"uri,omitempty"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
+		Meta      json.RawMessage `json:"_meta"`
+	}{URI: o.URI, Arguments: o.Arguments, Meta: json.RawMessage(o.Meta)}
+	method := mcp.MethodToolsCall
+	switch {
+	case o.URI != "":
+		method = mcp.MethodResourcesRead
+	case o.Target != nil:
+		params.Name = o.Target.Name
+		if o.Target.Kind == mcp.KindPrompt {
+			method = mcp.MethodPromptsGet
+		}
+	}
+	data, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	return jsonrpc.NewRequest(jsonrpc.IntID(1), method, data)
 }
 
 // A caller is the [mcp.Responder] of a call that no client has made.

@@ -71,6 +71,36 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// Functions and middleware read from the call what the options say.
+func TestRequestHasTheCall(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts *servertest.RequestOptions
+		want string
+	}{
+		"none":     {nil, "tools/call"},
+		"tool":     {&servertest.RequestOptions{Target: &mcp.Target{Kind: mcp.KindTool, Name: "bake"}, Arguments: []byte(`{"n":1}`)}, `tools/call bake "bake" {"n":1}`},
+		"prompt":   {&servertest.RequestOptions{Target: &mcp.Target{Kind: mcp.KindPrompt, Name: "greet"}}, `prompts/get greet "greet"`},
+		"resource": {&servertest.RequestOptions{URI: `bread://"rye"`}, `resources/read bread://"rye" "bread://\"rye\""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := servertest.Request(t, test.opts).Call()
+			got := call.Method()
+			if target := call.Target(); target != nil {
+				got += " " + target.Name + " " + string(call.Member("name"))
+			}
+			if call.URI() != "" {
+				got += " " + call.URI() + " " + string(call.Member("uri"))
+			}
+			if arguments := call.Member("arguments"); arguments != nil {
+				got += " " + string(arguments)
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 // A question without an answer, and a server that does not start, fail the test.
 func TestRequestFails(t *testing.T) {
 	for name, test := range map[string]struct {
