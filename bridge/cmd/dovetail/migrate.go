@@ -19,8 +19,8 @@ var migrateCommand = &command{
 	name: "migrate", args: "[FLAGS] [FOLDER]", short: "rewrite a program that uses go-sdk or mcp-go",
 	long: `FOLDER is the folder of a Go module (default: the current one). The command prints what would change in its
 packages and tests as a diff, and with -w writes it. It rewrites registrations, options, results, the
-signatures of handlers, serving over stdio and HTTP, imports and go.mod. Where a person decides, it
-leaves the code as it is under a comment ` + strings.TrimSuffix(migrate.Marker, ": ") + `. Then the result may not compile: the
+signatures of handlers, serving over stdio and HTTP, clients, imports and go.mod. What it does not know
+stays as it is under a comment ` + strings.TrimSuffix(migrate.Marker, ": ") + `. Then the result may not compile: the
 report lists the compile errors, tests included. Files outside of the module are never written.
 
 The program must compile before. The go command may download what it requires. With -w, the files
@@ -183,6 +183,6 @@ func printReport(out io.Writer, result *migrate.Result, written bool) {
 	if written {
 		verb = "changed"
 	}
-	fmt.Fprintf(out, "%d files %s. Of %d lines that use the other library, %d are rewritten. A person decides at %d places. %d compile errors remain.\n",
+	fmt.Fprintf(out, "%d files %s. Of %d lines that use the other library, %d are rewritten. %d places are left to do by hand. %d compile errors remain.\n",
 		len(result.Files), verb, result.Lines, result.Lines-result.Left, len(result.Notes), len(result.Errors))
 }

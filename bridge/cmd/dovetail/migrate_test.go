@@ -143,7 +143,7 @@ func TestMigratePrintsADiffAndWritesTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "A person decides at 0 places. 0 compile errors remain.\n"; !strings.HasSuffix(report, want) {
+	if want := "0 places are left to do by hand. 0 compile errors remain.\n"; !strings.HasSuffix(report, want) {
 		t.Errorf("the report is %q", report)
 	}
 	for name, text := range contents(t, folder) {
@@ -204,7 +204,7 @@ func TestMigrateLeavesToAPerson(t *testing.T) {
 			t.Errorf("main.go lacks %q:\n%s", part, files["main.go"])
 		}
 	}
-	for _, part := range []string{"linked.go: not read", "main.go:18: server.MCPServer.Drain has", "main.go:26:4: s.Drain undefined", "2 places"} {
+	for _, part := range []string{"linked.go: not read", "main.go:18: server.MCPServer.Drain has", "main.go:26:4: s.Drain undefined", "2 places are left"} {
 		if !strings.Contains(report, part) {
 			t.Errorf("the report lacks %q:\n%s", part, report)
 		}

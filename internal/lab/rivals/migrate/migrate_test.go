@@ -80,7 +80,7 @@ func TestMigratedProgramOffersTheSame(t *testing.T) {
 			if err := run.Run(); err != nil {
 				t.Fatalf("dovetail migrate: %v\n%s", err, report.String())
 			}
-			if !strings.HasSuffix(report.String(), " A person decides at 0 places. 0 compile errors remain.\n") {
+			if !strings.HasSuffix(report.String(), " 0 places are left to do by hand. 0 compile errors remain.\n") {
 				t.Errorf("the report is\n%s", report.String())
 			}
 			compare(t, folder, filepath.Join("testdata", sdk, "after"))
@@ -158,6 +158,12 @@ func offers(t *testing.T, folder string) map[string]any {
 		}
 		offered["tool "+tool.Name] = meaning(t, tool)
 	}
+	for prompt, err := range session.Prompts(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered["prompt "+prompt.Name] = meaning(t, prompt)
+	}
 	for resource, err := range session.Resources(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -186,6 +192,18 @@ func offers(t *testing.T, folder string) map[string]any {
 		}
 		offered[fmt.Sprint("call ", call)] = meaning(t, result)
 	}
+	if offered["tool count"] != nil { // mcp-go has no tools of this kind
+		result, err := session.CallTool(t.Context(), "count", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered["call count"] = meaning(t, result)
+	}
+	prompt, err := session.GetPrompt(t.Context(), "recommend", map[string]string{"title": "Emma"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offered["get recommend"] = meaning(t, prompt)
 	for _, uri := range []string{"library://rules", "library://page/7"} {
 		contents, err := session.ReadResource(t.Context(), uri, nil)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package migrate rewrites programs of other MCP libraries: what has a counterpart that is always right. [Rewrite] reads
 // a module and returns its new files, and writes nothing. What each identifier becomes is in one table per library; see
-// table.go. An identifier that is in no table stays as it is, under a comment that says what a person decides.
+// table.go. An identifier that is in no table stays as it is, under a comment that says what to do.
 package migrate
 
 import (
@@ -31,7 +31,7 @@ const (
 	mcpGo   = "github.com/mark3labs/mcp-go"
 )
 
-// Marker begins each comment for a person.
+// Marker begins each comment that says what is left to do.
 const Marker = "TODO(dovetail): "
 
 // goVersion is the version of the language that the library needs.
@@ -48,7 +48,7 @@ type Options struct {
 type Result struct {
 	Root  string // the folder of the module
 	Files []File // by name
-	// Lines is how many lines of the program use the other library. Left is how many of them a person rewrites.
+	// Lines is how many lines of the program use the other library. Left is how many of them are not rewritten.
 	Lines, Left int
 	Notes       []Note
 	// Skipped are files that import the other library and were not read: generated ones, links, and those that build
@@ -64,7 +64,7 @@ type File struct {
 	Before, After []byte
 }
 
-// A Note is a place where a person decides.
+// A Note says what is left to do by hand at a place.
 type Note struct {
 	Name string
 	Line int // in the file before the change

@@ -350,7 +350,7 @@ func (s *source) rewriteAssignment(assign *ast.AssignStmt) (string, bool) {
 	}
 	key, receiver := s.keyOf(assign.Lhs[0])
 	row, ok := rows[key+" ="]
-	if !ok {
+	if !ok || strings.Contains(row.becomes, "@compat.JSON") && isJSON(s.info.TypeOf(assign.Rhs[0])) {
 		return "", false
 	}
 	return s.expand(row.becomes, receiver, assign.Rhs)

@@ -84,6 +84,9 @@ func (s *source) keyOf(e ast.Expr) (key string, receiver ast.Expr) {
 
 // rewrite returns the new text of a node, if a rule is about it.
 func (s *source) rewrite(n ast.Node) (string, bool) {
+	if s.gone[n] {
+		return "", true
+	}
 	text, ok := s.rewriteNode(n)
 	if e, isExpr := n.(ast.Expr); isExpr {
 		if call, isCall := s.parents[n].(*ast.CallExpr); isCall && call.Fun != n && !s.isForeign(call.Fun) {
@@ -135,6 +138,9 @@ func (s *source) requestOf(e ast.Expr) string {
 
 func (s *source) rewriteNode(n ast.Node) (string, bool) {
 	switch n := n.(type) {
+	case *ast.Ident:
+		text, ok := s.renamed[s.info.Uses[n]]
+		return text, ok
 	case *ast.CallExpr:
 		return s.rewriteCall(n)
 	case *ast.CompositeLit:
@@ -151,9 +157,14 @@ func (s *source) rewriteNode(n ast.Node) (string, bool) {
 		return s.rewriteHandlerType(n)
 	case *ast.TypeAssertExpr:
 		return s.rewriteAssertion(n)
+	case *ast.BinaryExpr:
+		return s.rewriteComparison(n)
 	case *ast.Field:
 		return s.rewriteParameter(n)
 	case *ast.FieldList:
+		if text, ok := s.rewriteHandlerParams(n); ok {
+			return text, true
+		}
 		return s.rewriteResults(n)
 	case *ast.ReturnStmt:
 		return s.rewriteReturn(n)
@@ -166,7 +177,7 @@ func (s *source) rewriteNode(n ast.Node) (string, bool) {
 func (s *source) rewriteCall(call *ast.CallExpr) (string, bool) {
 	key, receiver := s.keyOf(call.Fun)
 	if key == "" {
-		return "", false
+		return s.rewriteNext(call)
 	}
 	if special := s.program.specials[key]; special != nil {
 		if text, ok := special(s, call, receiver); ok {
@@ -183,6 +194,13 @@ func (s *source) rewriteCall(call *ast.CallExpr) (string, bool) {
 		s.note(call, row.todo)
 		return "", false
 	}
+	if s.info.Types[call.Fun].IsType() {
+		name, ok := s.expand(row.becomes, nil, nil)
+		if strings.HasPrefix(name, "*") {
+			name = "(" + name + ")"
+		}
+		return name + "(" + s.newText(call.Args[0]) + ")", ok
+	}
 	text, ok := s.expand(row.becomes, receiver, call.Args)
 	if ok && call.Ellipsis.IsValid() {
 		text = strings.TrimSuffix(text, ")") + "...)"
@@ -196,7 +214,7 @@ func (s *source) rewriteCall(call *ast.CallExpr) (string, bool) {
 // plain returns a key for people.
 func plain(key string) string { return strings.TrimPrefix(key, "sdk:") }
 
-// owners are the types whose methods and fields are all in the tables: others are left to a person.
+// owners are the types whose methods and fields are all in the tables. One that is not gets a note.
 var owners = map[string]bool{
 	"server.MCPServer": true, "server.StdioServer": true, "server.StreamableHTTPServer": true, "server.SSEServer": true,
 	"mcp.ReadResourceRequest": true, "mcp.GetPromptRequest": true,
@@ -417,6 +435,39 @@ func unusedName(n ast.Node, names ...string) string {
 		}
 	}
 	return names[len(names)-1]
+}
+
+// rewriteComparison leaves out comparisons of the parameters of a request of go-sdk with nil: they always exist.
+func (s *source) rewriteComparison(binary *ast.BinaryExpr) (string, bool) {
+	request := func(e ast.Expr, op token.Token) ast.Expr { // the request whose parameters are compared
+		compared, ok := e.(*ast.BinaryExpr)
+		if !ok || compared.Op != op || !isNil(compared.Y) {
+			return nil
+		}
+		sel, ok := compared.X.(*ast.SelectorExpr)
+		if !ok || sel.Sel.Name != "Params" || !owners[strings.TrimLeft(keyOfType(s.info.TypeOf(sel.X)), "*")] {
+			return nil
+		}
+		return sel.X
+	}
+	switch binary.Op {
+	case token.LOR, token.LAND:
+		op := token.EQL
+		if binary.Op == token.LAND {
+			op = token.NEQ
+		}
+		if request(binary.Y, op) != nil {
+			return s.newText(binary.X), true
+		}
+		if request(binary.X, op) != nil {
+			return s.newText(binary.Y), true
+		}
+	case token.EQL, token.NEQ:
+		if r := request(binary, binary.Op); r != nil {
+			return s.newText(r) + " " + binary.Op.String() + " nil", true
+		}
+	}
+	return "", false
 }
 
 // rewriteAssertion rewrites request.Params.Arguments.(map[string]any): the arguments have that type.

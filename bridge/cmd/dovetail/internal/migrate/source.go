@@ -50,11 +50,18 @@ type source struct {
 	imports  map[string]string // names of added imports, by path
 	notes    map[int][]string  // by offset of a line
 	noted    map[int]bool      // lines with identifiers that are left
+
+	connections
+	middlewares
 }
 
 // isRewritten reports whether a table has the identifiers of a package.
 func isRewritten(path string) bool {
-	return path == goSDK+"/mcp" || path == mcpGo+"/mcp" || path == mcpGo+"/server"
+	switch path {
+	case goSDK + "/mcp", goSDK + "/jsonrpc", mcpGo + "/mcp", mcpGo + "/server", mcpGo + "/client":
+		return true
+	}
+	return false
 }
 
 // sdkOf returns the module of a package, if it is one of the other libraries.
@@ -98,6 +105,8 @@ func newProgram(all []*packages.Package, root string) (*program, error) {
 	for _, s := range p.sources {
 		s.findShapes()
 		s.nameRequests()
+		s.findConnections()
+		s.findMiddleware()
 	}
 	return p, nil
 }
@@ -215,11 +224,27 @@ func (s *source) newInner(n ast.Node) string {
 		}
 		text, ok := s.rewrite(inner)
 		if ok {
-			edits = append(edits, edit{s.offset(inner.Pos()), s.offset(inner.End()), text})
+			e := edit{s.offset(inner.Pos()), s.offset(inner.End()), text}
+			if s.gone[inner] {
+				e = s.wholeLines(e)
+			}
+			edits = append(edits, e)
 		}
 		return !ok
 	})
 	return s.splice(s.offset(n.Pos()), s.offset(n.End()), edits)
+}
+
+// wholeLines extends an edit that removes a statement to the ends of its lines, unless something else is there.
+func (s *source) wholeLines(e edit) edit {
+	from, to := e.from, e.to
+	for from > 0 && (s.text[from-1] == '\t' || s.text[from-1] == ' ') {
+		from--
+	}
+	if s.text[from-1] == '\n' && s.text[to] == '\n' {
+		return edit{from, to + 1, ""}
+	}
+	return e
 }
 
 // splice returns a part of the file with edits, and the comments of lines between them.
@@ -240,7 +265,7 @@ func (s *source) splice(from, to int, edits []edit) string {
 	return out.String()
 }
 
-// note says what a person decides about a node, above the statement, field or declaration that it is in.
+// note says what is left to do by hand at a node, above the statement, field or declaration that it is in.
 func (s *source) note(n ast.Node, text string) {
 	if s.noted != nil {
 		s.noted[s.fset.PositionFor(n.Pos(), false).Line] = true
@@ -332,8 +357,9 @@ func (s *source) newText(n ast.Node) string {
 var packagesOf = map[string]string{
 	"mcp": library + "/mcp", "server": library + "/server", "stdio": library + "/transport/stdio",
 	"streamable": library + "/transport/streamable", "sse": library + "/transport/sse",
-	"transport": library + "/transport",
-	"json":      "encoding/json", "http": "net/http",
+	"transport": library + "/transport", "transport/httptransport": library + "/transport/httptransport", "client": library + "/client", "jsonrpc": library + "/jsonrpc",
+	"servertest": library + "/server/servertest",
+	"json":       "encoding/json", "http": "net/http",
 }
 
 // use returns the name of a package in this file, which will import it.
@@ -380,7 +406,7 @@ func (s *source) declares(name string) bool {
 		if v, ok := obj.(*types.Var); ok && v.IsField() {
 			continue
 		}
-		if f, ok := obj.(*types.Func); ok && f.Signature().Recv() != nil {
+		if f, ok := obj.(*types.Func); ok && f.Signature().Recv() != nil || s.gone[s.statement(id)] {
 			continue
 		}
 		return true

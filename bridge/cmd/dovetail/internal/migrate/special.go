@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A special rewrites a call that a template cannot. It returns false if a person must.
+// A special rewrites a call that a template cannot. It returns false if the call must be rewritten by hand.
 type special func(s *source, call *ast.CallExpr, receiver ast.Expr) (string, bool)
 
 // A literal rewrites a composite literal, in the same way.
@@ -15,11 +15,38 @@ type literal func(s *source, lit *ast.CompositeLit) (string, bool)
 // specials returns what the tables cannot say, by identifier.
 func specials() (map[string]special, map[string]literal) {
 	calls := map[string]special{
+		"sdk:mcp.NewServer":                  newServer,
 		"sdk:mcp.NewStreamableHTTPHandler":   handlerFor("streamable"),
 		"sdk:mcp.NewSSEHandler":              handlerFor("sse"),
 		"sdk:mcp.Server.Run":                 runServer,
 		"sdk:mcp.Server.AddTool":             withParameter("AddTool", "_ @json.RawMessage"),
 		"sdk:mcp.Server.AddResourceTemplate": withParameter("AddTemplate", "_ map[string]string"),
+
+		"sdk:mcp.NewClient":                           newClient,
+		"sdk:mcp.Client.Connect":                      connect,
+		"sdk:mcp.ClientSession.CallTool":              request("CallTool", "Name", "Arguments"),
+		"sdk:mcp.ClientSession.GetPrompt":             request("GetPrompt", "Name", "Arguments"),
+		"sdk:mcp.ClientSession.ReadResource":          request("ReadResource", "URI"),
+		"sdk:mcp.ClientSession.ListTools":             list("Tools"),
+		"sdk:mcp.ClientSession.ListPrompts":           list("Prompts"),
+		"sdk:mcp.ClientSession.ListResources":         list("Resources"),
+		"sdk:mcp.ClientSession.ListResourceTemplates": list("Templates"),
+		"sdk:mcp.ClientSession.Tools":                 iterate("Tools"),
+		"sdk:mcp.ClientSession.Prompts":               iterate("Prompts"),
+		"sdk:mcp.ClientSession.Resources":             iterate("Resources"),
+		"sdk:mcp.ClientSession.ResourceTemplates":     iterate("Templates"),
+
+		"client.NewInProcessClient":           startClient,
+		"client.NewStdioMCPClient":            startClient,
+		"client.NewStreamableHttpClient":      startClient,
+		"client.NewSSEMCPClient":              startClient,
+		"client.Client.CallTool":              request("CallTool", "Name", "Arguments"),
+		"client.Client.GetPrompt":             request("GetPrompt", "Name", "Arguments"),
+		"client.Client.ReadResource":          request("ReadResource", "URI"),
+		"client.Client.ListTools":             list("Tools"),
+		"client.Client.ListPrompts":           list("Prompts"),
+		"client.Client.ListResources":         list("Resources"),
+		"client.Client.ListResourceTemplates": list("Templates"),
 
 		"server.NewMCPServer":                  newMCPServer,
 		"server.MCPServer.AddResourceTemplate": withParameter("AddTemplate", "_ map[string]string"),
@@ -28,6 +55,8 @@ func specials() (map[string]special, map[string]literal) {
 		"server.NewSSEServer":                  newHTTPServer,
 		"server.StreamableHTTPServer.Start":    startHTTPServer,
 		"server.SSEServer.Start":               startHTTPServer,
+		"server.NewTestServer":                 testServer("sse"),
+		"server.NewTestStreamableHTTPServer":   testServer("streamable"),
 		"mcp.NewTool":                          newTool,
 		"mcp.NewToolWithRawSchema":             newRawTool,
 		"mcp.NewPrompt":                        newPrompt,
@@ -38,18 +67,21 @@ func specials() (map[string]special, map[string]literal) {
 		"mcp.NewToolResultImage":               imageResult,
 	}
 	literals := map[string]literal{
-		"sdk:mcp.ResourceContents":    contentsLiteral,
-		"sdk:mcp.Meta":                metaLiteral,
-		"sdk:mcp.CallToolRequest":     noRequest,
-		"sdk:mcp.ReadResourceRequest": noRequest,
-		"mcp.ReadResourceRequest":     noRequest,
-		"sdk:mcp.GetPromptRequest":    requestLiteral("map[string]string"),
-		"mcp.GetPromptRequest":        requestLiteral("map[string]string"),
-		"mcp.CallToolRequest":         requestLiteral("@compat.Arguments"),
-		"mcp.ImageContent":            binaryLiteral("Data"),
-		"mcp.AudioContent":            binaryLiteral("Data"),
-		"mcp.BlobResourceContents":    binaryLiteral("Blob"),
-		"mcp.ToolInputSchema":         schemaLiteral,
+		"sdk:mcp.StreamableClientTransport": dial("streamable"),
+		"sdk:mcp.SSEClientTransport":        dial("sse"),
+		"sdk:mcp.CommandTransport":          dialCommand,
+		"sdk:mcp.ResourceContents":          contentsLiteral,
+		"sdk:mcp.Meta":                      metaLiteral,
+		"sdk:mcp.CallToolRequest":           requestOfTest,
+		"sdk:mcp.ReadResourceRequest":       requestOfTest,
+		"mcp.ReadResourceRequest":           requestOfTest,
+		"sdk:mcp.GetPromptRequest":          requestLiteral("map[string]string"),
+		"mcp.GetPromptRequest":              requestLiteral("map[string]string"),
+		"mcp.CallToolRequest":               requestLiteral("@compat.Arguments"),
+		"mcp.ImageContent":                  binaryLiteral("Data"),
+		"mcp.AudioContent":                  binaryLiteral("Data"),
+		"mcp.BlobResourceContents":          binaryLiteral("Blob"),
+		"mcp.ToolInputSchema":               schemaLiteral,
 	}
 	return calls, literals
 }
@@ -67,12 +99,13 @@ func withParameter(name, parameter string) special {
 			}
 			return start + text[:at] + ", " + parameter + text[at:] + ")", true
 		}
+		ctx, request := unusedName(call.Args[1], "ctx", "callContext"), unusedName(call.Args[1], "r", "call", "mcpRequest")
 		results := s.info.TypeOf(call.Args[1]).Underlying().(*types.Signature).Results().At(0).Type()
 		of := "[]" + s.use("mcp") + ".ResourceContents"
 		if pointer, ok := types.Unalias(results).(*types.Pointer); ok {
 			of = "*" + s.use("mcp") + "." + types.Unalias(pointer.Elem()).(*types.Named).Obj().Name()
 		}
-		return start + "func(ctx " + s.use("context") + ".Context, r *" + s.use("server") + ".Request, " + parameter + ") (" + of + ", error) { return " + s.newText(call.Args[1]) + "(ctx, r) })", true
+		return start + "func(" + ctx + " " + s.use("context") + ".Context, " + request + " *" + s.use("server") + ".Request, " + parameter + ") (" + of + ", error) { return " + s.newText(call.Args[1]) + "(" + ctx + ", " + request + ") })", true
 	}
 }
 
@@ -87,11 +120,22 @@ func handlerFor(transport string) special {
 		if !ok || len(ret.Results) != 1 {
 			return "", false
 		}
-		if _, ok := ret.Results[0].(*ast.Ident); !ok {
+		if !isVariable(ret.Results[0]) {
 			return "", false // a server for each session
 		}
 		return s.use(transport) + ".Handler(" + s.newText(ret.Results[0]) + ", " + s.newText(call.Args[1]) + ")", true
 	}
+}
+
+// isVariable reports whether an expression is a variable or a field of one.
+func isVariable(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return true
+	case *ast.SelectorExpr:
+		return isVariable(e.X)
+	}
+	return false
 }
 
 func runServer(s *source, call *ast.CallExpr, receiver ast.Expr) (string, bool) {
@@ -119,10 +163,20 @@ func isOption(key string) bool {
 }
 
 func newMCPServer(s *source, call *ast.CallExpr, _ ast.Expr) (string, bool) {
+	options := "nil"
+	if fields := s.optionFields(call.Args[2:], serverOptions); fields != "" {
+		options = "&" + s.use("server") + ".Options{" + fields + "}"
+	}
+	return s.use("server") + ".New(" + s.use("mcp") + ".Implementation{Name: " + s.newText(call.Args[0]) + ", Version: " + s.newText(call.Args[1]) + "}, " + options + ")", true
+}
+
+// optionFields returns the fields of a struct that calls of options become, by the templates in a table. An option that
+// is not in the table gets a note.
+func (s *source) optionFields(options []ast.Expr, templates map[string]string) string {
 	var fields []string
-	for _, option := range call.Args[2:] {
+	for _, option := range options {
 		key, made := s.option(option)
-		template, ok := serverOptions[key]
+		template, ok := templates[key]
 		if !ok {
 			s.note(option, s.optionNote(option, key))
 			continue
@@ -132,11 +186,7 @@ func newMCPServer(s *source, call *ast.CallExpr, _ ast.Expr) (string, bool) {
 			fields = append(fields, field)
 		}
 	}
-	options := "nil"
-	if len(fields) > 0 {
-		options = "&" + s.use("server") + ".Options{" + strings.Join(fields, ", ") + "}"
-	}
-	return s.use("server") + ".New(" + s.use("mcp") + ".Implementation{Name: " + s.newText(call.Args[0]) + ", Version: " + s.newText(call.Args[1]) + "}, " + options + ")", true
+	return strings.Join(fields, ", ")
 }
 
 // option returns the function that makes an option, and its call.
@@ -177,20 +227,7 @@ var httpOptions = map[string]string{
 
 // httpServer returns the MCP server and the options of a call of NewStreamableHTTPServer or NewSSEServer.
 func (s *source) httpServer(call *ast.CallExpr) (server, fields string) {
-	var texts []string
-	for _, option := range call.Args[1:] {
-		key, made := s.option(option)
-		template, ok := httpOptions[key]
-		if !ok {
-			s.note(option, s.optionNote(option, key))
-			continue
-		}
-		if template != "" {
-			field, _ := s.expand(template, nil, made.Args)
-			texts = append(texts, field)
-		}
-	}
-	return s.newText(call.Args[0]), strings.Join(texts, ", ")
+	return s.newText(call.Args[0]), s.optionFields(call.Args[1:], httpOptions)
 }
 
 func newHTTPServer(s *source, call *ast.CallExpr, _ ast.Expr) (string, bool) {
@@ -203,6 +240,16 @@ func newHTTPServer(s *source, call *ast.CallExpr, _ ast.Expr) (string, bool) {
 		s.note(call, "these options belong to streamable.Run and its Options: "+fields)
 	}
 	return s.use(name) + ".Handler(" + server + ", nil)", true
+}
+
+// testServer returns the rule for an HTTP server of a test.
+func testServer(transport string) special {
+	return func(s *source, call *ast.CallExpr, _ ast.Expr) (string, bool) {
+		if len(call.Args) > 1 {
+			return "", false
+		}
+		return s.expand("@net/http/httptest.NewServer(@"+transport+".Handler($1, nil))", nil, call.Args)
+	}
 }
 
 // onlyStarted reports whether the variable of an HTTP server is used to start it, and for nothing else. Then the
@@ -358,10 +405,60 @@ func requestLiteral(of string) literal {
 	}
 }
 
-// noRequest rewrites a request that a test makes for a function that does not read it.
-func noRequest(s *source, lit *ast.CompositeLit) (string, bool) {
-	if len(lit.Elts) > 0 {
-		s.note(lit, "servertest.Request makes a request for a test; or call the tool through a session, see docs/migrate.md#8-a-test-in-memory")
+// requestOfTest rewrites a request that a test makes for calling a function.
+func requestOfTest(s *source, lit *ast.CompositeLit) (string, bool) {
+	if len(lit.Elts) == 0 {
+		return "nil", true
 	}
-	return "nil", true
+	params := field(lit, "Params")
+	if address, ok := params.(*ast.UnaryExpr); ok {
+		params = address.X
+	}
+	made, ok := params.(*ast.CompositeLit)
+	test := s.testOf(lit)
+	if !ok || test == "" || len(lit.Elts) > 1 {
+		s.note(lit, "servertest.Request makes a request for a test; or call the tool through a session, see docs/migrate.md#8-a-test-in-memory")
+		return "nil", true
+	}
+	var fields []string
+	for _, element := range made.Elts {
+		pair, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			return "", false
+		}
+		template := map[string]string{
+			"Name": "Target: &@mcp.Target{Kind: @mcp.KindTool, Name: $1}", "URI": "URI: $1", "Arguments": "Arguments: $1",
+		}[pair.Key.(*ast.Ident).Name]
+		text, ok := s.expand(template, nil, []ast.Expr{pair.Value})
+		if !ok || text == "" {
+			return "", false
+		}
+		fields = append(fields, text)
+	}
+	servertest := s.use("servertest")
+	return servertest + ".Request(" + test + ", &" + servertest + ".RequestOptions{" + strings.Join(fields, ", ") + "})", true
+}
+
+// testOf returns the name of the test that a node is in, a *testing.T or the like, or "".
+func (s *source) testOf(n ast.Node) string {
+	for ; n != nil; n = s.parents[n] {
+		var params *ast.FieldList
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			params = n.Type.Params
+		case *ast.FuncLit:
+			params = n.Type.Params
+		default:
+			continue
+		}
+		for _, field := range params.List {
+			switch types.TypeString(s.info.TypeOf(field.Type), nil) {
+			case "*testing.T", "*testing.B", "*testing.F", "testing.TB":
+				if len(field.Names) == 1 && field.Names[0].Name != "_" {
+					return field.Names[0].Name
+				}
+			}
+		}
+	}
+	return ""
 }

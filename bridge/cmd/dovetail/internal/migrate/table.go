@@ -8,8 +8,8 @@ package migrate
 //   - PACKAGE.TYPE.FIELD =, an assignment to the field
 //   - PACKAGE.TYPE{FIELD}, a field in a literal
 //
-// The template becomes is described at expand; without it, or with a todo, a person decides. A type that becomes a
-// pointer is one whose values are used through pointers here. A field that becomes "" is left out.
+// The template becomes is described at expand; without it, or with a todo, the identifier stays and gets a note. A type
+// that becomes a pointer is one whose values are used through pointers here. A field that becomes "" is left out.
 type row struct{ identifier, becomes, todo string }
 
 // rows are the table by identifier.
@@ -30,6 +30,8 @@ const (
 	middleware  = "middleware is Options.Middleware or CallMiddleware, see docs/migrate.md#9-middleware-and-composition"
 	hooks       = "hooks are Options.Middleware and OnSession, see docs/migrate.md#9-middleware-and-composition"
 	clientCode  = "clients are written by hand, see docs/migrate.md#7-a-client and #8-a-test-in-memory"
+	clientCall  = "a session has the name and the arguments as parameters of its method, and the rest in client.CallOptions"
+	clientList  = "lists of a session are iterators over all pages, see docs/migrate.md#7-a-client"
 	memoryTest  = "a test connects with transport.Pipe(s), see docs/migrate.md#8-a-test-in-memory"
 	subscribing = "the server keeps subscriptions; call ResourceUpdated when the resource changes"
 	filters     = "what a caller sees is mcp.Guard.Visible in Options.Guards"
@@ -40,7 +42,6 @@ const (
 var goSDKRows = []row{
 	// Servers
 	{"sdk:mcp.Server", "@server.Server", ""},
-	{"sdk:mcp.NewServer", "@server.New($*)", ""},
 	{"sdk:mcp.Implementation", "@mcp.Implementation", ""},
 	{"*sdk:mcp.Implementation", "@mcp.Implementation", ""},
 	{"sdk:mcp.Icon", "@mcp.Icon", ""},
@@ -80,9 +81,15 @@ var goSDKRows = []row{
 	{"*sdk:mcp.Tool", "@server.Tool", ""},
 	{"sdk:mcp.Tool{InputSchema}", "InputSchema: @compat.JSON($1)", ""},
 	{"sdk:mcp.Tool{OutputSchema}", "OutputSchema: @compat.JSON($1)", ""},
+	{"sdk:mcp.Tool.InputSchema =", "$r.InputSchema = @compat.JSON($1)", ""},
+	{"sdk:mcp.Tool.OutputSchema =", "$r.OutputSchema = @compat.JSON($1)", ""},
 	{"sdk:mcp.ToolAnnotations", "@mcp.ToolAnnotations", ""},
 	{"sdk:mcp.ToolAnnotations{ReadOnlyHint}", "ReadOnlyHint: new($1)", ""},
 	{"sdk:mcp.ToolAnnotations{IdempotentHint}", "IdempotentHint: new($1)", ""},
+	{"sdk:mcp.ToolAnnotations.ReadOnlyHint", "@compat.IsTrue($r.ReadOnlyHint)", ""},
+	{"sdk:mcp.ToolAnnotations.IdempotentHint", "@compat.IsTrue($r.IdempotentHint)", ""},
+	{"sdk:mcp.ToolAnnotations.ReadOnlyHint =", "$r.ReadOnlyHint = new($1)", ""},
+	{"sdk:mcp.ToolAnnotations.IdempotentHint =", "$r.IdempotentHint = new($1)", ""},
 	{"sdk:mcp.Prompt", "@server.Prompt", ""},
 	{"*sdk:mcp.Prompt", "@server.Prompt", ""},
 	{"sdk:mcp.PromptArgument", "@mcp.PromptArgument", ""},
@@ -115,8 +122,12 @@ var goSDKRows = []row{
 	{"sdk:mcp.ToolHandler", "func(@context.Context, *@server.Request) (*@mcp.CallToolResult, error)", ""},
 	{"sdk:mcp.ResourceHandler", "func(@context.Context, *@server.Request) (*@mcp.ReadResourceResult, error)", ""},
 	{"sdk:mcp.PromptHandler", "func(@context.Context, *@server.Request, map[string]string) (*@mcp.GetPromptResult, error)", ""},
-	{"sdk:mcp.MethodHandler", "", middleware},
-	{"sdk:mcp.Middleware", "", middleware},
+	{"sdk:mcp.MethodHandler", "@mcp.Handler", ""},
+	{"sdk:mcp.Middleware", "@mcp.Middleware", ""},
+	{"sdk:mcp.Request", "", middleware},
+	{"sdk:mcp.Request.GetParams", "", "the tool, prompt or resource of a call is in Target and URI of *mcp.Call, its parameters in Member"},
+	{"sdk:mcp.Request.GetSession", "", "the id of a session is transport.SessionID(ctx), and the client is Caller of *mcp.Call"},
+	{"sdk:mcp.Request.GetExtra", "", "the headers of a request are transport.Header(ctx)"},
 
 	// Results
 	{"sdk:mcp.CallToolResult", "@mcp.CallToolResult", ""},
@@ -134,6 +145,13 @@ var goSDKRows = []row{
 	{"*sdk:mcp.PromptMessage", "@mcp.PromptMessage", ""},
 	{"sdk:mcp.Role", "@mcp.Role", ""},
 	{"sdk:mcp.ResourceNotFoundError", "@mcp.ResourceNotFound($1)", ""},
+	{"sdk:mcp.Result", "@mcp.Result", ""},
+	{"sdk:jsonrpc.Error", "@jsonrpc.Error", ""},
+	{"sdk:jsonrpc.CodeParseError", "@jsonrpc.ParseError", ""},
+	{"sdk:jsonrpc.CodeInvalidRequest", "@jsonrpc.InvalidRequest", ""},
+	{"sdk:jsonrpc.CodeMethodNotFound", "@jsonrpc.MethodNotFound", ""},
+	{"sdk:jsonrpc.CodeInvalidParams", "@jsonrpc.InvalidParams", ""},
+	{"sdk:jsonrpc.CodeInternalError", "@jsonrpc.InternalError", ""},
 
 	// Transports
 	{"sdk:mcp.StdioTransport", "", "stdio.Serve(ctx, s, nil) serves standard input and output"},
@@ -151,10 +169,37 @@ var goSDKRows = []row{
 	{"sdk:mcp.StreamableHTTPOptions{PropagateRequestCancellation}", "", ""},
 
 	// Clients and tests
+	{"sdk:mcp.NewInMemoryTransports", "", memoryTest},
 	{"sdk:mcp.NewClient", "", clientCode},
 	{"sdk:mcp.Client", "", clientCode},
-	{"sdk:mcp.ClientSession", "", clientCode},
-	{"sdk:mcp.NewInMemoryTransports", "", memoryTest},
+	{"sdk:mcp.ClientOptions{KeepAlive}", "", ""},
+	{"sdk:mcp.ClientSession", "@client.Session", ""},
+	{"sdk:mcp.ClientSession.Ping", "$r.Ping($1)", ""},
+	{"sdk:mcp.ClientSession.Wait", "", "Session.Done is closed when the session has ended, and Err says why"},
+	{"sdk:mcp.ClientSession.ID", "", clientCode},
+	{"sdk:mcp.ClientSession.InitializeResult", "", "Session has the methods Server, Version, Capabilities and Instructions"},
+	{"sdk:mcp.ClientSession.CallTool", "", clientCall},
+	{"sdk:mcp.ClientSession.GetPrompt", "", clientCall},
+	{"sdk:mcp.ClientSession.ReadResource", "", clientCall},
+	{"sdk:mcp.ClientSession.ListTools", "", clientList},
+	{"sdk:mcp.ClientSession.ListPrompts", "", clientList},
+	{"sdk:mcp.ClientSession.ListResources", "", clientList},
+	{"sdk:mcp.ClientSession.ListResourceTemplates", "", clientList},
+	{"sdk:mcp.CallToolParams", "@mcp.CallToolParams", ""},
+	{"sdk:mcp.CallToolParams{Arguments}", "Arguments: @compat.JSON($1)", ""},
+	{"sdk:mcp.CallToolParams{Meta}", "", metaValue},
+	{"sdk:mcp.ListToolsResult.Tools", "$r", ""},
+	{"*sdk:mcp.ListToolsResult", "[]*@mcp.Tool", ""},
+	{"sdk:mcp.ListPromptsResult.Prompts", "$r", ""},
+	{"*sdk:mcp.ListPromptsResult", "[]*@mcp.Prompt", ""},
+	{"sdk:mcp.ListResourcesResult.Resources", "$r", ""},
+	{"*sdk:mcp.ListResourcesResult", "[]*@mcp.Resource", ""},
+	{"sdk:mcp.ListResourceTemplatesResult.ResourceTemplates", "$r", ""},
+	{"*sdk:mcp.ListResourceTemplatesResult", "[]*@mcp.ResourceTemplate", ""},
+	{"sdk:mcp.ResourceContents.URI", "@compat.URI($r)", ""},
+	{"sdk:mcp.ResourceContents.MIMEType", "@compat.MIMEType($r)", ""},
+	{"sdk:mcp.ResourceContents.Text", "$r.(*@mcp.TextResourceContents).Text", ""},
+	{"sdk:mcp.ResourceContents.Blob", "$r.(*@mcp.BlobResourceContents).Blob", ""},
 }
 
 var mcpGoRows = []row{
@@ -283,6 +328,29 @@ var mcpGoRows = []row{
 	{"server.WithSSEContextFunc", "", "a middleware around the endpoint puts values into the context of the request"},
 
 	// Clients and tests
+	{"client.NewInProcessClient", "", clientCode},
+	{"client.NewStdioMCPClient", "", clientCode},
+	{"client.NewStreamableHttpClient", "", clientCode},
+	{"client.NewSSEMCPClient", "", clientCode},
+	{"client.Client", "@client.Session", ""},
+	{"client.Client.Ping", "$r.Ping($*)", ""},
+	{"client.Client.Start", "", clientCode},
+	{"client.Client.Initialize", "", clientCode},
+	{"client.Client.CallTool", "", clientCall},
+	{"client.Client.GetPrompt", "", clientCall},
+	{"client.Client.ReadResource", "", clientCall},
+	{"client.Client.ListTools", "", clientList},
+	{"client.Client.ListPrompts", "", clientList},
+	{"client.Client.ListResources", "", clientList},
+	{"client.Client.ListResourceTemplates", "", clientList},
+	{"mcp.ListToolsResult.Tools", "$r", ""},
+	{"*mcp.ListToolsResult", "[]*@mcp.Tool", ""},
+	{"mcp.ListPromptsResult.Prompts", "$r", ""},
+	{"*mcp.ListPromptsResult", "[]*@mcp.Prompt", ""},
+	{"mcp.ListResourcesResult.Resources", "$r", ""},
+	{"*mcp.ListResourcesResult", "[]*@mcp.Resource", ""},
+	{"mcp.ListResourceTemplatesResult.ResourceTemplates", "$r", ""},
+	{"*mcp.ListResourceTemplatesResult", "[]*@mcp.ResourceTemplate", ""},
 	{"mcp.InitializeRequest", "", clientCode},
 	{"mcp.InitializeResult", "", clientCode},
 	{"mcp.LATEST_PROTOCOL_VERSION", "", clientCode},

@@ -9,9 +9,11 @@ import (
 	"log"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/dovetail-go/dovetail/mcp"
 	mcpserver "github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -19,6 +21,12 @@ import (
 // A shelf has the books.
 type shelf struct {
 	books map[string]int // copies by title
+	calls atomic.Int64
+}
+
+// read is the function of a resource, too.
+func (r *shelf) read(_ context.Context, req *mcpserver.Request) (*mcp.ReadResourceResult, error) {
+	return rules(context.Background(), req)
 }
 
 type lendIn struct {
@@ -60,7 +68,7 @@ func (s *shelf) find(_ context.Context, _ *mcpserver.Request, in struct {
 
 // cover reads the image of a cover.
 func cover(ctx context.Context, req *mcpserver.Request) (*mcp.CallToolResult, error) {
-	if len(req.Call().Member("arguments")) == 0 {
+	if req == nil || len(req.Call().Member("arguments")) == 0 {
 		return nil, fmt.Errorf("no arguments")
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{
@@ -80,8 +88,28 @@ func rules(_ context.Context, req *mcpserver.Request) (*mcp.ReadResourceResult, 
 	}, nil
 }
 
+func recommend(_ context.Context, r *mcpserver.Request, req map[string]string) (*mcp.GetPromptResult, error) {
+	return &mcp.GetPromptResult{
+		Description: "A book to read next",
+		Messages: []mcp.PromptMessage{
+			{Role: "user", Content: &mcp.TextContent{Text: "Recommend a book like " + req["title"]}},
+			{Role: mcp.Role("assistant"), Content: &mcp.TextContent{Text: "It is short."}},
+		},
+	}, nil
+}
+
+// count has content of its own beside the structured output.
+func (s *shelf) count(_ context.Context, _ *mcpserver.Request, _ struct{}) (mcpserver.Result[lendOut], error) {
+	if len(s.books) == 0 {
+		return mcpserver.Result[lendOut]{Value: lendOut{}}, errEmpty
+	}
+	out := lendOut{Left: len(s.books)}
+	return mcpserver.Result[lendOut]{Value: out, Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%d books", out.Left)}}}, nil
+}
+
 func newServer(s *shelf) *mcpserver.Server {
 	server := mcpserver.New(mcp.Implementation{Name: "library", Version: "1.0.0"}, &mcpserver.Options{
+		Middleware:   []mcp.Middleware{s.counted, withShelf(s)},
 		Instructions: "Find before you lend.",
 	})
 
@@ -93,6 +121,7 @@ func newServer(s *shelf) *mcpserver.Server {
 	}, s.lend)
 	finding := mcpserver.Tool{Name: "find", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}
 	mcpserver.AddTool(server, finding, s.find)
+	mcpserver.AddTool(server, mcpserver.Tool{Name: "count", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}, s.count)
 	mcpserver.AddTool(server, mcpserver.Tool{Name: "cover", InputSchema: coverSchema}, func(ctx context.Context, r *mcpserver.Request, _ json.RawMessage) (*mcp.CallToolResult, error) {
 		return cover(ctx, r)
 	})
@@ -102,9 +131,17 @@ func newServer(s *shelf) *mcpserver.Server {
 
 	mcpserver.AddResource(server, mcpserver.Resource{Name: "rules", URI: "library://rules", MIMEType: "text/plain"}, rules)
 	mcpserver.AddTemplate(server, mcpserver.Template{Name: "page", URITemplate: "library://page/{number}"}, func(ctx context.Context, r *mcpserver.Request, _ map[string]string) (*mcp.ReadResourceResult, error) {
-		return rules(ctx, r)
+		return s.read(ctx, r)
 	})
+	mcpserver.AddPrompt(server, mcpserver.Prompt{
+		Name:      "recommend",
+		Arguments: []mcp.PromptArgument{{Name: "title", Description: "a book that you liked", Required: true}},
+	}, recommend)
 	return server
+}
+
+func endpoint(s *mcpserver.Server) httptransport.Endpoint {
+	return streamable.Handler(s, nil)
 }
 
 func main() {
@@ -112,8 +149,7 @@ func main() {
 	flag.Parse()
 	s := newServer(&shelf{books: map[string]int{"Emma": 2, "Ulysses": 1}})
 	if *address != "" {
-		handler := streamable.Handler(s, nil)
-		log.Fatal(http.ListenAndServe(*address, handler))
+		log.Fatal(http.ListenAndServe(*address, endpoint(s)))
 	}
 	if err := stdio.Serve(context.Background(), s, nil); err != nil {
 		log.Fatal(err)

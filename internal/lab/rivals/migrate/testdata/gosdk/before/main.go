@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -15,6 +16,12 @@ import (
 // A shelf has the books.
 type shelf struct {
 	books map[string]int // copies by title
+	calls atomic.Int64
+}
+
+// read is the function of a resource, too.
+func (r *shelf) read(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	return rules(context.Background(), req)
 }
 
 type lendIn struct {
@@ -59,7 +66,7 @@ func (s *shelf) find(_ context.Context, _ *mcp.CallToolRequest, in struct {
 
 // cover reads the image of a cover.
 func cover(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	if len(req.Params.Arguments) == 0 {
+	if req == nil || req.Params == nil || len(req.Params.Arguments) == 0 {
 		return nil, fmt.Errorf("no arguments")
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{
@@ -79,11 +86,31 @@ func rules(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceRe
 	}, nil
 }
 
+func recommend(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	return &mcp.GetPromptResult{
+		Description: "A book to read next",
+		Messages: []*mcp.PromptMessage{
+			{Role: "user", Content: &mcp.TextContent{Text: "Recommend a book like " + req.Params.Arguments["title"]}},
+			{Role: mcp.Role("assistant"), Content: &mcp.TextContent{Text: "It is short."}},
+		},
+	}, nil
+}
+
+// count has content of its own beside the structured output.
+func (s *shelf) count(_ context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, lendOut, error) {
+	if len(s.books) == 0 {
+		return nil, lendOut{}, errEmpty
+	}
+	out := lendOut{Left: len(s.books)}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%d books", out.Left)}}}, out, nil
+}
+
 func newServer(s *shelf) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "library", Version: "1.0.0"}, &mcp.ServerOptions{
 		Instructions: "Find before you lend.",
 		HasTools:     true,
 	})
+	server.AddReceivingMiddleware(s.counted, withShelf(s))
 
 	// Tools
 	mcp.AddTool(server, &mcp.Tool{
@@ -93,14 +120,23 @@ func newServer(s *shelf) *mcp.Server {
 	}, s.lend)
 	finding := &mcp.Tool{Name: "find", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}
 	mcp.AddTool(server, finding, s.find)
+	mcp.AddTool(server, &mcp.Tool{Name: "count", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, s.count)
 	server.AddTool(&mcp.Tool{Name: "cover", InputSchema: coverSchema}, cover)
 	server.AddTool(&mcp.Tool{Name: "open", InputSchema: coverSchema}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "open: " + req.Params.Name}}}, nil
 	})
 
 	server.AddResource(&mcp.Resource{Name: "rules", URI: "library://rules", MIMEType: "text/plain"}, rules)
-	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "page", URITemplate: "library://page/{number}"}, rules)
+	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "page", URITemplate: "library://page/{number}"}, s.read)
+	server.AddPrompt(&mcp.Prompt{
+		Name:      "recommend",
+		Arguments: []*mcp.PromptArgument{{Name: "title", Description: "a book that you liked", Required: true}},
+	}, recommend)
 	return server
+}
+
+func endpoint(s *mcp.Server) *mcp.StreamableHTTPHandler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
 }
 
 func main() {
@@ -108,8 +144,7 @@ func main() {
 	flag.Parse()
 	s := newServer(&shelf{books: map[string]int{"Emma": 2, "Ulysses": 1}})
 	if *address != "" {
-		handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
-		log.Fatal(http.ListenAndServe(*address, handler))
+		log.Fatal(http.ListenAndServe(*address, endpoint(s)))
 	}
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		log.Fatal(err)

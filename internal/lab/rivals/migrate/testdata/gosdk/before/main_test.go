@@ -20,3 +20,13 @@ func TestLend(t *testing.T) {
 		t.Errorf("got %v, %v", result, err)
 	}
 }
+
+func TestRules(t *testing.T) {
+	result, err := rules(t.Context(), &mcp.ReadResourceRequest{Params: &mcp.ReadResourceParams{URI: "library://rules"}})
+	if err != nil || result.Contents[1].URI != "library://rules/seal" {
+		t.Errorf("got %v, %v", result, err)
+	}
+	if result, err := cover(t.Context(), &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Arguments: []byte(`{"title":"Emma"}`)}}); err != nil {
+		t.Errorf("got %v, %v", result, err)
+	}
+}

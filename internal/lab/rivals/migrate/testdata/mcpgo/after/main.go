@@ -77,6 +77,13 @@ func rules(_ context.Context, request *server.Request) ([]mcp.ResourceContents, 
 	}, nil
 }
 
+func recommend(_ context.Context, r *server.Request, request map[string]string) (*mcp.GetPromptResult, error) {
+	return &mcp.GetPromptResult{Description: "A book to read next", Messages: []mcp.PromptMessage{
+		mcp.PromptMessage{Role: mcp.RoleUser, Content: mcp.Text("Recommend a book like " + request["title"])},
+		{Role: mcp.Role("assistant"), Content: &mcp.TextContent{Text: "It is short."}},
+	}}, nil
+}
+
 const maxCopies = 3
 
 func newServer(s *shelf) *server.Server {
@@ -128,6 +135,13 @@ func newServer(s *shelf) *server.Server {
 	}, func(ctx context.Context, r *server.Request, _ map[string]string) ([]mcp.ResourceContents, error) {
 		return rules(ctx, r)
 	})
+	server.AddPrompt(srv, server.Prompt{
+		Name:        "recommend",
+		Description: "Recommends a book.",
+		Arguments: []mcp.PromptArgument{
+			{Name: "title", Description: "a book that you liked", Required: true},
+		},
+	}, recommend)
 	return srv
 }
 

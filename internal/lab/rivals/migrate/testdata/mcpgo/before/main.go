@@ -72,6 +72,13 @@ func rules(_ context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceCo
 	}, nil
 }
 
+func recommend(_ context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	return mcp.NewGetPromptResult("A book to read next", []mcp.PromptMessage{
+		mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent("Recommend a book like "+request.Params.Arguments["title"])),
+		{Role: mcp.Role("assistant"), Content: mcp.TextContent{Type: "text", Text: "It is short."}},
+	}), nil
+}
+
 const maxCopies = 3
 
 func newServer(s *shelf) *server.MCPServer {
@@ -107,6 +114,10 @@ func newServer(s *shelf) *server.MCPServer {
 
 	srv.AddResource(mcp.NewResource("library://rules", "rules", mcp.WithMIMEType("text/plain")), rules)
 	srv.AddResourceTemplate(mcp.NewResourceTemplate("library://page/{number}", "page", mcp.WithTemplateDescription("a page")), rules)
+	srv.AddPrompt(mcp.NewPrompt("recommend",
+		mcp.WithPromptDescription("Recommends a book."),
+		mcp.WithArgument("title", mcp.ArgumentDescription("a book that you liked"), mcp.RequiredArgument()),
+	), recommend)
 	return srv
 }
 
