@@ -217,6 +217,8 @@ func (s *session) UpdateState(ctx context.Context, change func(json.RawMessage) 
 		return err
 	case errors.Is(err, store.ErrTooLarge):
 		return errTooMuchState
+	case errors.Is(err, errNoSession), ctx.Err() != nil: // the client has ended the session
+		return errNotStored
 	}
 	s.sessions.config.Logger.Error("streamable: storing a change of a session failed", "error", err)
 	return errNotStored
