@@ -65,7 +65,7 @@ func parseList[T comparable](name string, entries []string, parse func(string) (
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	from := localAddress(r)
 	if !g.admitsHost(r.Host, from) {
-		refuse(w, r, http.StatusForbidden, "the host "+jsonscan.Quote(r.Host)+" is not served here; the server's option Hosts lists those that are")
+		refuse(w, r, http.StatusForbidden, "the host "+jsonscan.Quote(r.Host)+" is not served here; the server's option Hosts (-host of dovetail serve) lists those that are")
 		return false
 	}
 	if lines := r.Header["Origin"]; len(lines) > 0 {
