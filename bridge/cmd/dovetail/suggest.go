@@ -31,9 +31,9 @@ func closestName(name string, known []string) string {
 		if len(candidate) > maxCompared {
 			continue
 		}
-		errors, longer := typingErrors(typed, strings.ToLower(candidate)), max(len(candidate)-len(typed), len(typed)-len(candidate))
-		if errors < least || errors == least && longer < difference {
-			closest, least, difference = candidate, errors, longer
+		mistakes, longer := typingErrors(typed, strings.ToLower(candidate)), max(len(candidate)-len(typed), len(typed)-len(candidate))
+		if mistakes < least || mistakes == least && longer < difference {
+			closest, least, difference = candidate, mistakes, longer
 		}
 	}
 	if closest == "" && len(typed) >= 3 {
