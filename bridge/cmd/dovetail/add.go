@@ -195,7 +195,7 @@ func runAdd(ctx context.Context, env *environment, sub *command, line []string) 
 	defer unlock()
 	sys, files, err := c.files()
 	if err == nil && len(files) == 0 {
-		err = misuse("no client has a configuration file here: expected -client")
+		err = misuse("no client has a configuration file here: expected -client, such as -client cursor; dovetail help add lists the clients")
 	}
 	if err != nil {
 		return err
@@ -518,6 +518,9 @@ func runList(_ context.Context, env *environment, sub *command, line []string) e
 		}
 		fmt.Fprintf(env.stdout, "%s\n", text)
 		return errors.Join(errs...)
+	}
+	if len(list) == 0 && len(errs) == 0 {
+		fmt.Fprintln(env.stderr, "dovetail: no configuration file of a client has a server; dovetail add adds one")
 	}
 	for _, e := range list {
 		fmt.Fprintf(env.stdout, "%-15s %-20s %-6s %s\n", e.Client, e.Name, e.Type, e.Launch)

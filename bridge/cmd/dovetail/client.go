@@ -127,7 +127,10 @@ func (c *invocation) targetFlags(flags *flag.FlagSet, timeout time.Duration) {
 	flags.BoolVar(&c.verbose, "verbose", false, "show every message and the standard error of the server")
 	flags.Var(&c.target.headers, "header", "`name: value` of an HTTP header, repeatable")
 	flags.Func("header-env", "`name` of an environment variable with a header, as name: value; repeatable", func(name string) error {
-		return c.target.headers.Set(os.Getenv(name))
+		if err := c.target.headers.Set(os.Getenv(name)); err != nil {
+			return fmt.Errorf("the variable is not set, or has no header: %w", err)
+		}
+		return nil
 	})
 	flags.BoolVar(&c.target.login, "login", false, "log in at a server at an http URL with a browser, and keep the token, encrypted; later commands use it without this flag")
 	c.target.logins.flags(flags)

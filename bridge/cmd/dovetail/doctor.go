@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -151,6 +153,7 @@ func (d *doctor) connect(ctx context.Context) *client.Session {
 	do := "run the server with -verbose to see its messages and its standard error"
 	answer, answered := errors.AsType[*httptransport.StatusError](err)
 	exit, exited := errors.AsType[*stdio.ExitError](err)
+	dial, unconnected := errors.AsType[*net.OpError](err)
 	switch {
 	case answered && answer.Status == 401:
 		do = "log in with -login, or send a key with -header 'Authorization: Bearer …'"
@@ -168,6 +171,10 @@ func (d *doctor) connect(ctx context.Context) *client.Session {
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		do = "the server did not answer: it must write one JSON message per line to standard output and flush it, or raise -timeout"
+	case unconnected && dial.Op == "dial":
+		do = "start the server there, or check the URL"
+	case errors.As(err, new(*fs.PathError)):
+		do = "check the path of the program"
 	case strings.Contains(err.Error(), "executable file not found"):
 		do = "install the program, or name its complete path: clients often start with another PATH than a shell"
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // TestErrorsForPeople: an error is one sentence that says each thing once and what to do, and the errors of the library
@@ -57,6 +59,73 @@ func TestErrorsForPeople(t *testing.T) {
 				t.Errorf("with -verbose the error = %v", err)
 			}
 		})
+	}
+}
+
+// A replay against a server that cannot be reached says what to do, as other commands do.
+func TestReplayExplainsAFailedConnection(t *testing.T) {
+	path, config := filepath.Join(t.TempDir(), "session.jsonl"), filepath.Join(t.TempDir(), "mcp.json")
+	writeConfig(t, config, map[string]any{"a": childConfig(t)})
+	if out, err := inspectAt(t, "ping", "-record", path, "-config", config, "a"); err != nil {
+		t.Fatalf("error %v:\n%s", err, out)
+	}
+	for _, test := range []struct {
+		target []string
+		want   string
+	}{
+		{[]string{"http://127.0.0.1:1/mcp"}, "connection refused; start the server there, or check the URL"},
+		{[]string{"--", "no-such-program"}, "was not found; install it, or give its path"},
+		{[]string{"--", "true"}, "the command must be a server on standard input and output"},
+	} {
+		_, err := inspectAt(t, append([]string{"replay", path}, test.target...)...)
+		if statusOf(err) != unreachable || !strings.HasPrefix(err.Error(), "cannot connect to the server: ") || !strings.HasSuffix(err.Error(), test.want) {
+			t.Errorf("%v: status %d, error = %v, want %s", test.target, statusOf(err), err, test.want)
+		}
+	}
+}
+
+// doctor says what to do about a server that cannot be reached.
+func TestDoctorAdvisesOnAFailedConnection(t *testing.T) {
+	for want, target := range map[string][]string{
+		"start the server there, or check the URL": {"http://127.0.0.1:1/mcp"},
+		"check the path of the program":            {"--", filepath.Join(t.TempDir(), "nothing")},
+	} {
+		if out, err := inspectAt(t, append([]string{"doctor"}, target...)...); err != checkFailed || !strings.Contains(out, "→ "+want+"\n") {
+			t.Errorf("%v: error %v, want %s:\n%s", target, err, want, out)
+		}
+	}
+}
+
+// Progress without a message, as servers in the field send it, is printed without an empty one.
+func TestProgressWithoutAMessage(t *testing.T) {
+	var out strings.Builder
+	total := 2.0
+	newBar(io.Discard, &out).report(&mcp.ProgressParams{Progress: 1, Total: &total})
+	if out.String() != "progress 1 of 2\n" {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+// list says that there is no server, and its JSON stays a list.
+func TestListOfNoServers(t *testing.T) {
+	useFolders(t)
+	for flag, want := range map[string]string{"-json=false": "dovetail add adds one\n", "-json": ""} {
+		var out, said strings.Builder
+		err := run(t.Context(), []string{"list", "-project", flag}, strings.NewReader(""), &out, &said)
+		if err != nil || !strings.HasSuffix(said.String(), want) || want == "" && (said.String() != "" || out.String() != "[]\n") {
+			t.Errorf("%s: error %v, printed %q, said %q", flag, err, out.String(), said.String())
+		}
+	}
+}
+
+// The folder of the generated file is made, as it is in a new program.
+func TestGenMakesTheFolder(t *testing.T) {
+	path, config := filepath.Join(t.TempDir(), "shop", "client.go"), filepath.Join(t.TempDir(), "mcp.json")
+	writeConfig(t, config, map[string]any{"a": childConfig(t)})
+	for _, check := range []string{"-check=false", "-check"} {
+		if out, err := inspectAt(t, "gen", check, "-package", "shop", "-o", path, "-config", config, "a"); err != nil {
+			t.Fatalf("gen %s: error %v:\n%s", check, err, out)
+		}
 	}
 }
 

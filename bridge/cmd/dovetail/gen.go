@@ -27,7 +27,7 @@ func runGen(ctx context.Context, env *environment, sub *command, line []string) 
 	flags := newFlags(sub, env.stderr)
 	c.targetFlags(flags.FlagSet, time.Minute)
 	flags.StringVar(&name, "package", "mcpclient", "the `name` of the package")
-	flags.StringVar(&out, "o", "", "the `file` to write (default standard output)")
+	flags.StringVar(&out, "o", "", "the `file` to write, in a folder that is made if it does not exist (default standard output)")
 	flags.BoolVar(&check, "check", false, "write nothing; the exit status is 2 if the file of -o is not up to date")
 	args, child, err := flags.parse(line)
 	if err != nil {
@@ -57,10 +57,13 @@ func runGen(ctx context.Context, env *environment, sub *command, line []string) 
 	}
 	if check {
 		if now, err := os.ReadFile(out); err != nil || string(now) != string(source) {
-			fmt.Fprintf(env.stderr, "dovetail: %s is not up to date\n", out)
+			fmt.Fprintf(env.stderr, "dovetail: %s is not up to date; dovetail gen without -check writes it\n", out)
 			return checkFailed
 		}
 		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o750); err != nil {
+		return err
 	}
 	return sharedfile.Write(filepath.Clean(out), source, 0)
 }

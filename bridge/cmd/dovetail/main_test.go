@@ -341,7 +341,7 @@ func TestWrongTargetsSayWhatIsExpected(t *testing.T) {
 		{"tools --", "expected a command"},
 		{"read greet://Ada", "expected a URL that begins with http"},
 		{"-header Greeting tools http://127.0.0.1", `expected "name: value"`},
-		{"-header-env INSPECT_TEST_UNSET tools http://127.0.0.1", `expected "name: value"`},
+		{"-header-env INSPECT_TEST_UNSET tools http://127.0.0.1", `the variable is not set, or has no header: expected "name: value"`},
 		{"-header Greeting:hello tools -- true", "-header is for servers at a URL"},
 		{"tools http://127.0.0.1:1/mcp", "127.0.0.1:1"},
 		{"tools ws://127.0.0.1:1/ws", "127.0.0.1:1"},

@@ -25,6 +25,7 @@ var packCommand = &command{
 	long: `The server is started to read its version, tools and prompts. With -build, the Go package is built
 for Linux, macOS and Windows, and the folder of -o gets a bundle (.mcpb) for desktop applications.
 With -url or -package it gets server.json for the MCP Registry, and with -url server-card.json.
+TARGET is needed without -build; with -build, the program that was built is read by default.
 ` + targetHelp,
 	run: runPack,
 }

@@ -312,7 +312,11 @@ func (b *progressBar) report(p *mcp.ProgressParams) {
 		if p.Total != nil {
 			of = fmt.Sprint(" of ", *p.Total)
 		}
-		fmt.Fprintf(b.w, "progress %v%s: %s\n", p.Progress, of, peertext.Escape(peertext.Cut(p.Message, maxText)))
+		message := ""
+		if p.Message != "" {
+			message = ": " + oneLine(p.Message)
+		}
+		fmt.Fprintf(b.w, "progress %v%s%s\n", p.Progress, of, message)
 		return
 	}
 	b.drawn = true

@@ -135,7 +135,7 @@ func acceptPins(env *environment, lock *pin.Lock, pending []pin.Pending, names [
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(entries, func(e pin.Entry) bool { return entryText(e) == name }) {
-			return fmt.Errorf("%.256q: %w", name, pin.ErrNotPending)
+			return notPending(name, pending)
 		}
 	}
 	if err := lock.Accept(pinnedAlias, entries...); err != nil {
@@ -148,6 +148,19 @@ func acceptPins(env *environment, lock *pin.Lock, pending []pin.Pending, names [
 		fmt.Fprintln(env.stdout, "accepted", peertext.Escape(entryText(e)))
 	}
 	return nil
+}
+
+// notPending returns the error of a name that no pending entry has.
+func notPending(name string, pending []pin.Pending) error {
+	var known []string
+	for _, p := range pending {
+		known = append(known, entryText(p.Entry))
+	}
+	hint := "; dovetail pins list prints those that are"
+	if question := didYouMean(name, known); question != "" {
+		hint = question
+	}
+	return fmt.Errorf("%.256q: %w%s", name, pin.ErrNotPending, hint)
 }
 
 func printPins(env *environment, pending []pin.Pending, asJSON bool) error {

@@ -112,7 +112,10 @@ func runReplay(ctx context.Context, env *environment, sub *command, line []strin
 	for _, d := range found {
 		fmt.Fprintln(env.stdout, peertext.Escape(d.String()))
 	}
-	if err != nil {
+	switch {
+	case err != nil && compared == 0:
+		return c.cannotConnect(err)
+	case err != nil:
 		return &unreachableError{err}
 	}
 	fmt.Fprintf(env.stdout, "%d answers compared, %d differences\n", compared, len(found))

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dovetail-go/dovetail/bridge/pin"
 )
 
 // childConfig is the configuration of a server that runs.
@@ -144,6 +146,11 @@ func TestPins(t *testing.T) {
 	out, err := inspectAt(t, append([]string{"pins", "list"}, flags...)...)
 	if err != checkFailed || !strings.Contains(out, "a__greet") {
 		t.Fatalf("error %v:\n%s", err, out)
+	}
+	for name, hint := range map[string]string{"a__gret": `did you mean "a__greet"?`, "nothing like it": "dovetail pins list prints those that are"} {
+		if _, err = inspectAt(t, append([]string{"pins", "accept", name}, flags...)...); !errors.Is(err, pin.ErrNotPending) || !strings.HasSuffix(err.Error(), hint) {
+			t.Errorf("accept %s: error %v, want one that ends with %s", name, err, hint)
+		}
 	}
 	if out, err = inspectAt(t, append([]string{"pins", "accept", "a__greet"}, flags...)...); err != nil || out != "accepted a__greet\n" {
 		t.Fatalf("error %v:\n%s", err, out)

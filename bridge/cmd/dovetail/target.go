@@ -118,7 +118,10 @@ func (t *target) unused(args []string, usage error) error {
 	if file, _ := config.Load(t.config); file != nil { // other servers of the file may have mistakes
 		known = serverNames(file)
 	}
-	return misuse("%v; %s has no server %.100q%s", usage, t.config, args[0], didYouMean(args[0], known))
+	if question := didYouMean(args[0], known); question != "" {
+		return misuse("%s has no server %.100q%s", t.config, args[0], question)
+	}
+	return misuse("%s has no server %.100q; for all its servers, %v", t.config, args[0], usage)
 }
 
 // serverNames returns the names of the servers in a file.

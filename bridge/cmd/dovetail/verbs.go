@@ -62,6 +62,9 @@ func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
 // check returns an error if the number of arguments is wrong.
 func (v *verb) check(args []string) error {
 	if len(args) < v.least || v.most >= 0 && len(args) > v.most {
+		if v.most == 0 {
+			return misuse("expected: %s alone, without %.80q", v.usage, args[0])
+		}
 		return misuse("expected: %s", v.usage)
 	}
 	return nil

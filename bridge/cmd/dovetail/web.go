@@ -29,9 +29,10 @@ type website struct {
 
 // newWebsite listens, and prints the addresses and tokens. Tokens are printed only here.
 func (h *hub) newWebsite() (*website, error) {
-	listener, err := net.Listen("tcp", cmp.Or(h.opts.http, "127.0.0.1:0"))
+	address := cmp.Or(h.opts.http, "127.0.0.1:0")
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot listen at %s: %w; choose another address with -http", address, err)
 	}
 	w := &website{listener: listener, served: make(chan error, 1)}
 	if (h.opts.open || h.opts.noApprovalToken || h.opts.launchUnasked) && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
