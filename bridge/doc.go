@@ -33,8 +33,8 @@
 //
 // A server asks the client of a call for roots during the call. If a client of the legacy era
 // changes its roots, the bridge passes that on to servers of the legacy era, in the sessions that
-// carry calls of the client. A server that asks for roots outside of a call gets those of the client, if it is the only one of
-// the legacy era whose calls the session carries. Otherwise it gets those of a client that makes a call within 5 seconds, or
+// carry calls of the client. A server that asks for roots outside of a call gets those of the client, if it is the only one with
+// roots in the legacy era whose calls the session carries. Otherwise it gets those of a client that makes a call within 5 seconds, or
 // else none. Clients of the modern era do not report changes of roots, so a server of the legacy era that keeps the roots of a
 // call is not notified.
 //

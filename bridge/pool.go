@@ -163,11 +163,11 @@ func (p *pool) rootsChanged(ctx context.Context, caller *mcp.Caller) {
 	}
 }
 
-// rootsOutsideOfCalls returns the roots of the only connected client whose calls a session carries, and none if there are
-// several.
+// rootsOutsideOfCalls returns the roots of the only connected client with roots whose calls a session carries, and none if there
+// are several.
 func (p *pool) rootsOutsideOfCalls(ctx context.Context, s *managedSession) ([]mcp.Root, error) {
 	sole := p.soleClient(s)
-	if sole == nil || sole.ListRoots == nil {
+	if sole == nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, rootsTimeout)
@@ -175,15 +175,15 @@ func (p *pool) rootsOutsideOfCalls(ctx context.Context, s *managedSession) ([]mc
 	return sole.ListRoots(ctx)
 }
 
-// soleClient returns the only connected client whose calls a session carries, or nil. If it is the only client of all, its
-// principal becomes the owner of the main session, unless that has one.
-func (p *pool) soleClient(s *managedSession) (sole *server.ConnectedClient) {
+// soleClient returns the only connected client with roots whose calls a session carries, or nil. If it is the only one of all,
+// its principal becomes the owner of the main session, unless that has one.
+func (p *pool) soleClient(s *managedSession) (sole *server.RootsClient) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx == nil {
 		return nil
 	}
-	connected := server.ConnectedClients(p.ctx)
+	connected := server.RootsClients(p.ctx)
 	if s == p.main && p.owner == nil && len(connected) == 1 {
 		p.owner = new(p.principalOf(connected[0].Caller))
 	}

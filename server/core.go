@@ -96,13 +96,15 @@ func (c core) outgoing(ctx context.Context, to *mcp.Caller, method string, param
 	return params, err
 }
 
-// SessionOpened registers the client, and calls Options.OnSession.
+// SessionOpened calls Options.OnSession, and registers a client with roots.
 func (c core) SessionOpened(ctx context.Context, caller *mcp.Caller, roots era.RootsFunc) (ended func(reason error)) {
-	disconnect := c.clients.connect(ConnectedClient{caller, roots})
-	var own func(reason error)
 	if c.options.OnSession != nil {
-		own = c.options.OnSession(ctx, caller)
+		ended = c.options.OnSession(ctx, caller)
 	}
+	if roots == nil {
+		return ended
+	}
+	disconnect, own := c.rootsClients.connect(RootsClient{caller, roots}), ended
 	return func(reason error) {
 		disconnect()
 		if own != nil {

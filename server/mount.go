@@ -344,7 +344,7 @@ func (m *mount) run(ctx context.Context, s *Server, ready func()) (err error) {
 			s.options.Logger.Error("a mounted provider has failed", "error", err)
 		}
 	}()
-	return m.provider.Run(s.clients.context(ctx), func() {
+	return m.provider.Run(s.rootsClients.context(ctx), func() {
 		isReady.Store(true)
 		ready()
 	}, func(change mcp.Change) {

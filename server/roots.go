@@ -8,25 +8,24 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
-// A ConnectedClient is a client that has opened a session of the legacy era, over a connection in which it can be asked at any
-// time. Clients of the modern era have no sessions.
-type ConnectedClient struct {
+// A RootsClient is a client with roots that has opened a session of the legacy era. Clients of the modern era have no sessions.
+type RootsClient struct {
 	Caller *mcp.Caller
-	// ListRoots asks the client for its roots, outside of a call. It is nil if the client did not declare that it has roots.
+	// ListRoots asks the client for its roots, outside of a call.
 	ListRoots func(ctx context.Context) ([]mcp.Root, error)
 }
 
-// clients are the connected clients of a server. Their methods may be called concurrently.
-type clients struct {
+// rootsClients are the connected clients of a server that have roots. Their methods may be called concurrently.
+type rootsClients struct {
 	mu        sync.Mutex
-	connected map[*ConnectedClient]bool
+	connected map[*RootsClient]bool
 }
 
-func (c *clients) connect(client ConnectedClient) (disconnect func()) {
+func (c *rootsClients) connect(client RootsClient) (disconnect func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.connected == nil {
-		c.connected = make(map[*ConnectedClient]bool)
+		c.connected = make(map[*RootsClient]bool)
 	}
 	c.connected[&client] = true
 	return func() {
@@ -36,12 +35,12 @@ func (c *clients) connect(client ConnectedClient) (disconnect func()) {
 	}
 }
 
-type clientsKey struct{}
+type rootsClientsKey struct{}
 
-// context returns the context of [Provider].Run, from which [ConnectedClients] gets the clients.
-func (c *clients) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, clientsKey{}, func() []ConnectedClient {
-		all := ConnectedClients(ctx)
+// context returns the context of [Provider].Run, from which [RootsClients] gets the clients.
+func (c *rootsClients) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, rootsClientsKey{}, func() []RootsClient {
+		all := RootsClients(ctx)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for client := range c.connected {
@@ -51,11 +50,11 @@ func (c *clients) context(ctx context.Context) context.Context {
 	})
 }
 
-// ConnectedClients returns the clients of the legacy era that are connected now to the server that runs a provider, in any order. ctx
-// is the context of [Provider].Run, or of a context made from it. A provider that keeps something for one client, as a
-// proxy does, uses it to find out whether there are others.
-func ConnectedClients(ctx context.Context) []ConnectedClient {
-	if all, ok := ctx.Value(clientsKey{}).(func() []ConnectedClient); ok {
+// RootsClients returns the clients with roots that are connected now to the server that runs a provider, in any order. ctx is the
+// context of [Provider].Run, or one made from it. A provider that asks for roots outside of a call, as a proxy does, uses it to
+// find out whether there is only one client.
+func RootsClients(ctx context.Context) []RootsClient {
+	if all, ok := ctx.Value(rootsClientsKey{}).(func() []RootsClient); ok {
 		return all()
 	}
 	return nil

@@ -160,18 +160,18 @@ type Server struct {
 	mounts   atomic.Pointer[[]*mount]
 	merged   atomic.Pointer[Catalog] // the last merged catalog; nil if nothing is mounted
 	// from the server's entries to the entries of its Provider
-	exported *mapping
-	life     lifecycle
-	changes  changes
-	clients  clients
-	exchange *exchange // nil without a store
-	features []*feature
-	methods  map[string]*method // by name
-	handle   mcp.Handler        // Options.Middleware, then dispatch
-	stateKey stateKey           // of calls that ask, and of messages between replicas
-	dataKey  *state.Key         // of tasks and events
-	store    serverStore
-	era      *era.Server
+	exported     *mapping
+	life         lifecycle
+	changes      changes
+	rootsClients rootsClients
+	exchange     *exchange // nil without a store
+	features     []*feature
+	methods      map[string]*method // by name
+	handle       mcp.Handler        // Options.Middleware, then dispatch
+	stateKey     stateKey           // of calls that ask, and of messages between replicas
+	dataKey      *state.Key         // of tasks and events
+	store        serverStore
+	era          *era.Server
 
 	// the state of features
 	tasks        tasks
