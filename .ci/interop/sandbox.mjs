@@ -123,10 +123,6 @@ async function code(where, call, port) {
     assert.match(page, /heading "Two loaves cost 6 francs"/);
     await ok("browser_click", { element: "the button", target: /button "Order" \[ref=(\w+)\]/.exec(page)[1] });
     assert.match(text(await ok("browser_evaluate", { function: "() => 6 * 7" })), /42/);
-    for (const [tool, args] of [["browser_snapshot", { filename: "page.yml" }], ["browser_navigate", { url }]]) {
-      const [, path] = /\[Snapshot\]\((.+)\)/.exec(text(await ok(tool, args)));
-      assert.match(text(await ok("read_file", { path })), /heading "Two loaves/, path); // by a tool of the workspace
-    }
   });
   await check(`${where}: take a screenshot`, async () => {
     const { content } = await ok("browser_take_screenshot", {});

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -39,19 +37,12 @@ var browserTools []byte
 type browser struct {
 	*bridge.Upstream
 	dialer transport.Dialer
-	folder string // for the settings and temporary files of the browser
-	output string // for snapshots and screenshots, in the workspace
+	folder string // for the files of the browser
 
 	npx, chromium string
 }
 
-// outputFolder is the folder of the workspace for files of the browser. Tools of the workspace can read them.
-const outputFolder = ".browser"
-
-// maxOutput is how much is kept in it, in bytes.
-const maxOutput = 64 << 20
-
-func newBrowser(guard *process.Guard, o options, workspace string, logger *slog.Logger) (*browser, error) {
+func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser, error) {
 	command := strings.Fields(o.browser)
 	if len(command) == 0 {
 		return nil, errors.New("-browser: expected the command of the Playwright MCP server")
@@ -68,7 +59,7 @@ func newBrowser(guard *process.Guard, o options, workspace string, logger *slog.
 		}
 		known = append(known, &server.Entry{Target: mcp.Target{Kind: mcp.KindTool, Name: entry.Name, Definition: mcp.NewDefinition(tool)}})
 	}
-	b := &browser{npx: command[0], chromium: o.chromium, output: filepath.Join(workspace, outputFolder)}
+	b := &browser{npx: command[0], chromium: o.chromium}
 	var err error
 	if b.folder, err = os.MkdirTemp("", "sandbox-browser-"); err != nil {
 		return nil, err
@@ -107,7 +98,7 @@ func (b *browser) configure(path string) error {
 			},
 		},
 		"capabilities": []string{"vision"}, // for browser_mouse_wheel
-		"outputDir":    b.output, "outputMaxSize": maxOutput, "filePaths": "absolute", "codegen": "none",
+		"outputDir":    b.folder, "codegen": "none",
 	})
 	if err != nil {
 		return err
@@ -122,51 +113,7 @@ func (b *browser) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 			return nil, fmt.Errorf("%q is not installed", program)
 		}
 	}
-	if err := b.makeOutput(); err != nil {
-		return nil, err
-	}
 	return b.dialer.Dial(ctx, handler)
-}
-
-// makeOutput makes the folder for files of the browser, which git ignores. It may not be a link.
-func (b *browser) makeOutput() error {
-	if err := os.Mkdir(b.output, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if info, err := os.Lstat(b.output); err != nil || !info.IsDir() {
-		return cmp.Or(err, fmt.Errorf("%s must be a folder: snapshots are written there", b.output))
-	}
-	return os.WriteFile(filepath.Join(b.output, ".gitignore"), []byte("*\n"), 0o644)
-}
-
-// inOutput makes a relative file name in the arguments one in the folder for files of the browser. The Playwright MCP
-// server would take it as one in the folder that it was started in, which no tool can read.
-func (b *browser) inOutput(next mcp.Handler) mcp.Handler {
-	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-		var params, arguments map[string]json.RawMessage
-		var name string
-		if json.Unmarshal(call.Params(), &params) != nil || json.Unmarshal(params["arguments"], &arguments) != nil ||
-			json.Unmarshal(arguments["filename"], &name) != nil || filepath.IsAbs(name) {
-			return next(ctx, call) // the server refuses malformed arguments
-		}
-		path, err := json.Marshal(filepath.Join(b.output, name))
-		if err != nil {
-			return nil, err
-		}
-		arguments["filename"] = path
-		if params["arguments"], err = json.Marshal(arguments); err != nil {
-			return nil, err
-		}
-		changed, err := json.Marshal(params)
-		if err != nil {
-			return nil, err
-		}
-		inner, err := call.Enter(call.Target(), changed, nil)
-		if err != nil {
-			return nil, err
-		}
-		return next(ctx, inner)
-	}
 }
 
 // screenshot returns the tool browser_screenshot: browser_take_screenshot under a shorter name.
@@ -189,7 +136,7 @@ func (b *browser) screenshot() *server.Entry {
 		if err != nil {
 			return nil, err
 		}
-		return b.inOutput(known.Handle)(ctx, inner)
+		return known.Handle(ctx, inner)
 	}
 	definition := bytes.Replace(known.Definition.JSON(), []byte(original), []byte(name), 1)
 	return &server.Entry{Target: mcp.Target{
