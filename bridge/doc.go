@@ -24,11 +24,12 @@
 //
 // # Sessions
 //
-// A bridge reads the lists of a server in the session that carries the calls of the first user. Each further user has a session
-// of its own, up to [ProxyOptions].Sessions. In the legacy era a server learns that its client can be asked everything. A
+// A bridge reads the lists of a server in the session that carries the calls of the first user, so that what the server lists
+// there is offered to all users, or with [ProxyOptions].DialAs in a session of nobody. Each further user has a session of its own, up to [ProxyOptions].Sessions. In the legacy era a server learns that its client can be asked everything. A
 // question that the client of the call cannot answer is refused with the error of such a client, and no other client is asked.
-// Over HTTP a question names its call. Over other transports it does not: if calls of a client that can answer and of one that
-// cannot run at the same time, the question waits up to 5 seconds for one of them to end, and is then refused.
+// Over HTTP a question names its call. Over other transports it does not: if several clients have calls at the same time, the
+// question waits up to 5 seconds until those of one client are left, and is then refused. Clients of the modern era with the same
+// name, capabilities and network count as one.
 // Each server is started, restarted and limited independently.
 //
 // A server asks the client of a call for roots during the call. If a client of the legacy era

@@ -127,9 +127,10 @@ type ProxyOptions struct {
 	MaxCalls int
 	// MaxQueued is how many more calls may wait. Default 1,024; negative means none.
 	MaxQueued int
-	// Sessions is the maximum number of sessions with the server. Each user has one, and the lists are read in the first
-	// one. A new session replaces the session that has been idle longest. 1 means that all users share one session: set
-	// it only if the server keeps no state of one user that another user must not see. Default 64.
+	// Sessions is the maximum number of sessions with the server, at least 1. Each user has one. The lists are read in that of
+	// the first user who calls: if the server shows a session other entries after a login, all users see these. With DialAs
+	// they are read in a session of nobody. A new session replaces the session that has been idle longest. 1 means that all
+	// users share one session: set it only if the server keeps no state of one user that another user must not see. Default 64.
 	Sessions int
 
 	// Limits bounds what the server may list and ask. An entry that exceeds a limit is not offered;

@@ -37,7 +37,7 @@ type pool struct {
 
 func newPool(dialer transport.Dialer, opts *ProxyOptions, suspended *client.SuspendedCalls) *pool {
 	p := &pool{opts: opts, dialer: dialer, suspended: suspended, sessions: make(map[string]*managedSession), started: make(chan struct{})}
-	if opts.DialAs != nil || opts.Sessions == 1 { // the main session has the credentials of nobody, or is shared
+	if p.isOwnerFixed() {
 		p.owner = new(string)
 	}
 	p.main = newSession(&managedSession{logger: p.opts.Logger})
@@ -67,6 +67,18 @@ func (p *pool) run(ctx context.Context) {
 	p.mu.Unlock()
 	p.goroutines.Wait()
 }
+
+// disown makes the main session that of nobody before it is opened, unless calls wait for it. Nothing of its owner is left then.
+func (p *pool) disown() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if inUse, _ := p.main.usage(); !inUse && !p.isOwnerFixed() {
+		p.owner = nil
+	}
+}
+
+// isOwnerFixed reports whether the main session has the credentials of nobody, or is shared.
+func (p *pool) isOwnerFixed() bool { return p.opts.DialAs != nil || p.opts.Sessions == 1 }
 
 // connect opens a session with the credentials of a principal.
 func (p *pool) connect(ctx context.Context, s *managedSession, principal string, opts client.Options) (*client.Session, error) {
@@ -112,7 +124,7 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 		case !again && s.is(statusStopped): // it was idle, or has failed for an earlier call
 			s.release(ctx, false)
 			continue
-		case ctx.Err() == nil && p.opts.DialAs == nil:
+		case !s.wasOpened() && p.opts.DialAs == nil && p.isRunning() && ctx.Err() == nil:
 			err = fmt.Errorf("%w (%w)", err, errFurtherSession)
 		}
 		s.release(ctx, false)
@@ -120,7 +132,7 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 	}
 }
 
-var errFurtherSession = errors.New(`another user has the first session with the server, and a further one could not be opened; with "sessions": 1 all users share one`)
+var errFurtherSession = errors.New(`another user has the first session with the server, and a further one could not be opened; with "sessions": 1 all users share one, and all that the server keeps in it`)
 
 // ErrNotStarted is the reason of errors of a [Bridge] or [Upstream] that was never started.
 var ErrNotStarted = errors.New("the provider has not been started: mount it on a server, or call Start or Run")
@@ -197,6 +209,12 @@ func (p *pool) soleClient(s *managedSession) (sole *server.RootsClient) {
 		}
 	}
 	return sole
+}
+
+func (p *pool) isRunning() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ctx != nil
 }
 
 func (p *pool) principalOf(caller *mcp.Caller) string {

@@ -62,6 +62,7 @@ type managedSession struct {
 	status        string
 	since         time.Time
 	session       *client.Session // set while status is Ready
+	hasOpened     bool            // the status has been Ready
 	err           error           // why the status is Failed
 	failedSince   time.Time       // zero unless the session should be open and is not
 	restarts      int
@@ -219,6 +220,13 @@ func (s *managedSession) is(status string) bool {
 	return s.status == status
 }
 
+// wasOpened reports whether the session has been open.
+func (s *managedSession) wasOpened() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hasOpened
+}
+
 // state returns the status, a channel that is closed when it changes, and the error.
 func (s *managedSession) state() (string, <-chan struct{}, error) {
 	s.mu.Lock()
@@ -234,6 +242,7 @@ func (s *managedSession) setState(status string, session *client.Session, err er
 
 func (s *managedSession) setStateLocked(status string, session *client.Session, err error) {
 	s.status, s.session, s.err, s.since = status, session, err, time.Now()
+	s.hasOpened = s.hasOpened || status == statusReady
 	switch status {
 	case statusFailed:
 		s.logger.Warn("the server failed", "error", err)

@@ -82,6 +82,7 @@ func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts Pro
 	}
 	u.pool = newPool(dialer, &u.opts, suspended)
 	u.pool.main.open = func(ctx context.Context) (*client.Session, error) {
+		u.pool.disown()
 		return u.pool.connect(ctx, u.pool.main, "", client.Options{OnChange: u.handleChange})
 	}
 	u.pool.main.monitor = u.monitor

@@ -141,7 +141,7 @@ func (e *Entry) compose(s *Server) *Entry {
 	// Each line runs before the next one, and Options.Middleware before all of them.
 	limit := newTimeLimit(s, d.timeout, t)
 	done.Handle = limit.begin(
-		e.prepare.before( // changes the arguments
+		e.prepare.of(e).before( // changes the arguments
 			authorize(guards, t, // Check, or Visible of a guard without Check
 				limit.answer(
 					e.withoutPublicCache(guards,

@@ -15,7 +15,16 @@ import (
 // A preparation changes the arguments of a tool's calls, once, before the guards of the outermost server that offers the tool; see
 // [Tool].Prepare.
 type preparation struct {
+	schema  json.RawMessage // the input schema of the tool
 	prepare func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error)
+}
+
+// of returns the preparation of the calls of an entry: none if a copy has another schema, since it has other arguments.
+func (p *preparation) of(e *Entry) *preparation {
+	if p == nil || e.Definition == nil || !bytes.Equal(e.Definition.InputSchema(), p.schema) {
+		return nil
+	}
+	return p
 }
 
 // A prepared is the value of a call under the key of its preparation.
@@ -102,13 +111,13 @@ func (t *Tool) preparation() (*preparation, error) {
 		if prepare == nil {
 			return nil, nil
 		}
-		return &preparation{prepare}, nil
+		return &preparation{t.InputSchema, prepare}, nil
 	}
 	validator, err := schema.Compile(t.InputSchema, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &preparation{func(ctx context.Context, arguments json.RawMessage) (_ json.RawMessage, err error) {
+	return &preparation{t.InputSchema, func(ctx context.Context, arguments json.RawMessage) (_ json.RawMessage, err error) {
 		if prepare != nil {
 			if arguments, err = prepare(ctx, arguments); err != nil {
 				return nil, err

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -193,6 +195,65 @@ func TestPrepareOfMountedTool(t *testing.T) {
 				if arguments != test.checked {
 					t.Errorf("a guard has checked %s, want %s", arguments, test.checked)
 				}
+			}
+		})
+	}
+}
+
+// The arguments of a changed entry with another schema are not those of the tool: they are prepared where the tool gets them.
+func TestPrepareOfMappedEntry(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		t.Run(fmt.Sprint(guarded), func(t *testing.T) {
+			entry, err := server.NewTool(server.Tool{Name: "transfer", Prepare: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
+				if bytes.Contains(a, []byte("dollars")) {
+					return bytes.Replace(a, []byte(`"dollars"`), []byte(`"cents"`), 1), nil
+				}
+				return a, nil
+			}}, func(_ context.Context, _ *server.Request, in struct {
+				Cents int `json:"cents"`
+			}) (int, error) {
+				return in.Cents, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			catalog := server.NewCatalog([]*server.Entry{entry}, nil).Map(func(e *server.Entry) *server.Entry {
+				changed := *e
+				changed.Definition = mcp.NewDefinition([]byte(`{"name":"transfer","inputSchema":{"type":"object","properties":{"dollars":{"type":"integer"}},"required":["dollars"]}}`))
+				changed.Handle = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+					var in struct{ Dollars int }
+					if err := json.Unmarshal(call.Member("arguments"), &in); err != nil {
+						return nil, err
+					}
+					params, err := jsonscan.Splice(nil, call.Params(), jsonscan.Edit{Name: "arguments", Value: fmt.Appendf(nil, `{"cents":%d}`, 100*in.Dollars)})
+					if err != nil {
+						return nil, err
+					}
+					inner, err := call.WithParams(params)
+					if err != nil {
+						return nil, err
+					}
+					return e.Handle(ctx, inner)
+				}
+				return &changed
+			})
+			s := newServer(nil)
+			shutDownAtEnd(t, s)
+			opts := &server.MountOptions{}
+			if guarded {
+				opts.Guards = []mcp.Guard{{Name: "g", Check: func(_ context.Context, call *mcp.Call) error {
+					if string(call.Member("arguments")) != `{"dollars":5}` {
+						t.Errorf("a guard sees %s", call.Member("arguments"))
+					}
+					return nil
+				}}}
+			}
+			if err := s.Mount(fixed{catalog}, opts); err != nil {
+				t.Fatal(err)
+			}
+			result := call(t, connectWith(t, s, nil), "transfer", `{"dollars":5}`)
+			if result.Text() != "500" {
+				t.Errorf("got %s", result.Text())
 			}
 		})
 	}

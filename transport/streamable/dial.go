@@ -33,8 +33,8 @@ import (
 // Notifications of different streams are concurrent.
 //
 // If the server does not know the session any more, the connection ends with [transport.ErrSessionLost]. A call that the server
-// refused for that reason was not sent; of a call that was answered otherwise, a ping finds out about the session, and it may
-// have been executed.
+// refused for that reason was not sent; one that was answered otherwise may have been executed. A ping finds out about the
+// session.
 //
 // The client follows at most three redirects, only within the origin, and only if they keep
 // the method. A failed call is a *[jsonrpc.CallError] that says whether it may have been
@@ -70,7 +70,6 @@ type clientConn struct {
 	incoming *jsonrpc.Conn // runs handler for the messages of the server
 	state    *dialState
 	bindings headerBindings
-	answered atomic.Bool                    // whether a call of the program in the session was answered
 	sse      atomic.Pointer[transport.Conn] // replaces this connection if not nil
 	buffers  bufpool.Pool                   // for requests and large responses
 

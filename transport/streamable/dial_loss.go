@@ -63,8 +63,7 @@ func (p *post) checkSession(res *http.Response, text []byte, answer *jsonrpc.Res
 	if sign == sessionKnown {
 		return nil
 	}
-	// A server that knew the session before is believed. Otherwise it may refuse the message for another reason, in each session.
-	if (sign != refusedLost || !p.conn.answered.Load()) && !p.conn.isSessionLost(p.caller, sign) {
+	if !p.conn.isSessionLost(p.caller, sign) { // the server may refuse the message for another reason, in each session
 		return nil
 	}
 	p.conn.sessionLost()

@@ -243,9 +243,6 @@ func (p *post) roundTrip() (resp *jsonrpc.Response, draining bool, err error) {
 			return nil, draining, lost
 		}
 	}
-	if p.method != mcp.MethodSetLevel && p.header[wire.HeaderSession] != nil && !p.conn.answered.Load() {
-		p.conn.answered.Store(true)
-	}
 	resp, err = p.outcome(resp)
 	return resp, draining, err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -99,15 +100,15 @@ func callOfPeer(peer transport.CallPeer) *forwardedCall {
 	return c
 }
 
-// asking returns the call that a question of the server belongs to, or the error with which the client of that call refuses it. Over HTTP,
-// the question comes with the response to the call. On other transports it belongs to a call as in callOf, but only to one
-// that may ask. Of several, it belongs to one with the fewest open questions, since the next question of a call waits for
-// the answer to the one before.
+// asking returns the call that a question of the server belongs to. Over HTTP, the question comes with the response to the call. On
+// other transports it belongs to a call as in callOf, but only to one that may ask. Of several, it belongs to one with the
+// fewest open questions, since the next question of a call waits for the answer to the one before. refused is the error with
+// which the client of the call refuses the question, or errAmbiguous if the calls are of several principals, or errNoCall.
 //
-// On these transports a question must not reach a client that has not made the call. So if the calls are of several
-// principals, or of clients that can and that cannot be asked this, or if there is no call, changed is closed when the calls
-// in flight are others.
-func (f *inFlight) asking(from jsonrpc.Peer, question mcp.InputRequest) (found *forwardedCall, changed <-chan struct{}, refused error) {
+// On these transports, several clients of one principal may have calls at the same time. Then found is nil, and changed is closed
+// when a call begins or ends. among are the calls that were in flight when the question came, nil at first: it does not belong
+// to later ones, unless there was none.
+func (f *inFlight) asking(from jsonrpc.Peer, question mcp.InputRequest, among *[]*forwardedCall) (found *forwardedCall, changed <-chan struct{}, refused error) {
 	if peer, ok := from.(transport.CallPeer); ok {
 		c := callOfPeer(peer)
 		if c == nil || !c.mayAsk() {
@@ -117,32 +118,55 @@ func (f *inFlight) asking(from jsonrpc.Peer, question mcp.InputRequest) (found *
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	attached, several, askable := false, false, 0
+	if len(*among) == 0 {
+		*among = slices.DeleteFunc(slices.Clone(f.calls), func(c *forwardedCall) bool { return !c.mayAsk() })
+	}
+	attached, several := false, false
 	for _, c := range f.calls {
-		if !c.mayAsk() {
+		if !slices.Contains(*among, c) {
 			continue
 		}
-		isAttached := c.isAttached()
-		several = several || found != nil && c.caller.Principal != found.caller.Principal
-		if err := c.refusal(question); err != nil {
-			refused = err
-		} else {
-			askable++
+		if found != nil && c.caller.Principal != found.caller.Principal {
+			return nil, nil, errAmbiguous
 		}
+		several = several || found != nil && !isSameClient(c.caller, found.caller)
+		refused = cmp.Or(refused, c.refusal(question))
+		isAttached := c.isAttached()
 		if found == nil || isAttached && !attached || isAttached == attached && c.open < found.open {
 			found, attached = c, isAttached
 		}
 	}
-	if found == nil || several || refused != nil && askable > 0 {
-		if f.changed == nil {
-			f.changed = make(chan struct{})
-		}
-		return nil, f.changed, cmp.Or(refused, error(errNoCall))
-	}
-	if refused == nil {
+	switch {
+	case found == nil && len(*among) > 0:
+		return nil, nil, errNotAsked
+	case found == nil:
+		return nil, f.next(), errNoCall
+	case several:
+		return nil, f.next(), cmp.Or(refused, error(errAmbiguous))
+	case refused == nil:
 		found.open++
 	}
 	return found, nil, refused
+}
+
+// isSameClient reports whether two callers of a principal are one client. In the modern era, each request describes its client.
+func isSameClient(a, b *mcp.Caller) bool {
+	return a == b || a.Version.Modern() && b.Version.Modern() && a.Network == b.Network && nameOf(a) == nameOf(b) && reflect.DeepEqual(a.Capabilities, b.Capabilities)
+}
+
+func nameOf(caller *mcp.Caller) string {
+	if caller.Info == nil {
+		return ""
+	}
+	return caller.Info.Name
+}
+
+// next returns a channel that is closed when a call begins or ends. f.mu is locked.
+func (f *inFlight) next() <-chan struct{} {
+	if f.changed == nil {
+		f.changed = make(chan struct{})
+	}
+	return f.changed
 }
 
 func (c *forwardedCall) mayAsk() bool { return era.MayAsk(c.params.call.Method()) }
@@ -172,7 +196,10 @@ func (f *inFlight) Log(from jsonrpc.Peer, message *jsonrpc.Request) bool {
 // the session is open, before the first call, or while another client has a short call.
 const attributionTimeout = 5 * time.Second
 
-var errNoCall = &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "no call is in flight with a caller that can be asked this"}
+var (
+	errNoCall    = &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "no call is in flight with a caller that can be asked this"}
+	errAmbiguous = &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "calls of several clients are in flight, and the question does not say to which it belongs"}
+)
 
 // Ask asks the caller of the call that the question belongs to. A server that asks for roots outside of a call gets those of
 // inFlight.roots, or else of a call that begins within attributionTimeout, or else none.
@@ -181,7 +208,7 @@ func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.Input
 		return f.answerer.Answer(ctx, request)
 	}
 	result, err := f.askCaller(ctx, from, request)
-	if err == errNoCall && request.Method == mcp.MethodRootsList {
+	if (err == errNoCall || err == errAmbiguous) && request.Method == mcp.MethodRootsList {
 		return &mcp.ListRootsResult{Roots: []mcp.Root{}}, nil
 	}
 	return result, err
@@ -189,8 +216,10 @@ func (f *inFlight) Ask(ctx context.Context, from jsonrpc.Peer, request mcp.Input
 
 func (f *inFlight) askCaller(ctx context.Context, from jsonrpc.Peer, request mcp.InputRequest) (mcp.Result, error) {
 	due := time.After(attributionTimeout)
-	for outside := f.roots; ; {
-		c, changed, refused := f.asking(from, request)
+	mayBeOutside := f.roots != nil && request.Method == mcp.MethodRootsList
+	var among []*forwardedCall
+	for {
+		c, changed, refused := f.asking(from, request, &among)
 		switch {
 		case changed == nil && refused != nil:
 			return nil, refused
@@ -201,12 +230,12 @@ func (f *inFlight) askCaller(ctx context.Context, from jsonrpc.Peer, request mcp
 				return answer, err
 			}
 			continue // it may belong to another call
-		case outside != nil && refused == errNoCall && request.Method == mcp.MethodRootsList:
-			result, err := outside.Answer(ctx, request)
+		case mayBeOutside && len(among) == 0:
+			result, err := f.roots.Answer(ctx, request)
 			if list, ok := result.(*mcp.ListRootsResult); ok && err == nil && len(list.Roots) > 0 {
 				return list, nil
 			}
-			outside = nil
+			mayBeOutside = false
 			continue // a call may have begun
 		}
 		select {
@@ -219,7 +248,7 @@ func (f *inFlight) askCaller(ctx context.Context, from jsonrpc.Peer, request mcp
 	}
 }
 
-var errNotAsked = errors.New("the call has ended, so that its caller was not asked, or need not answer")
+var errNotAsked = errors.New("the call has ended without the answer of its caller")
 
 // ask passes a question to the current or the next run, and waits for the answer while the
 // request to the server is open.
@@ -243,7 +272,7 @@ func (c *forwardedCall) ask(ctx context.Context, request mcp.InputRequest) (mcp.
 		case <-q.answered:
 			return mcp.Raw(q.answer), q.err
 		case <-c.ended:
-			if asks != nil || c.err == nil { // a server that has answered a call does not wait for answers to its questions
+			if asks != nil || c.err == nil { // a server that has answered a call asks for another one of the client
 				return nil, errNotAsked
 			}
 			return nil, errAbandoned

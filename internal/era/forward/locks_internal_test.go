@@ -20,7 +20,7 @@ func TestQuestionsOfConcurrentCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, calls := newInFlight(5)
 			for range calls {
-				c, _, _ := f.asking(nil, rootsQuestion)
+				c, _, _ := f.asking(nil, rootsQuestion, new([]*forwardedCall))
 				asked(c)
 			}
 			for i, c := range calls {
@@ -28,11 +28,11 @@ func TestQuestionsOfConcurrentCalls(t *testing.T) {
 					t.Errorf("call %d has %d questions", i, c.open)
 				}
 			}
-			if c, _, _ := f.asking(nil, rootsQuestion); c != calls[0] {
+			if c, _, _ := f.asking(nil, rootsQuestion, new([]*forwardedCall)); c != calls[0] {
 				t.Error("one more question belongs to a call that is not the oldest")
 			}
 			f.answered(calls[3])
-			if c, _, _ := f.asking(nil, rootsQuestion); c != calls[3] {
+			if c, _, _ := f.asking(nil, rootsQuestion, new([]*forwardedCall)); c != calls[3] {
 				t.Error("the next question belongs to a call with a question")
 			}
 		})
@@ -47,7 +47,7 @@ func TestMessagesOfCallsWithoutRuns(t *testing.T) {
 		if c := f.callOf(nil); c != calls[2] {
 			t.Error("a notification belongs to a call without a run")
 		}
-		if c, _, _ := f.asking(nil, rootsQuestion); c != calls[2] {
+		if c, _, _ := f.asking(nil, rootsQuestion, new([]*forwardedCall)); c != calls[2] {
 			t.Error("a question belongs to a call without a run")
 		}
 	}
