@@ -77,7 +77,7 @@ func Example_iiToolServer() {
 	// 200 {"content":[{"type":"text","text":"star_repo {\"repo\":\"ui\"}"}],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"github","version":"1.0.0"}}}
 }
 
-// A server with tools for files and commands. streamable.Run("0.0.0.0:6060", s, nil) serves it.
+// A server with tools for files and commands. streamable.Run("127.0.0.1:6060", s, nil) serves it.
 //
 //	app = FastMCP("My Sandbox Tools")
 //	@app.tool()

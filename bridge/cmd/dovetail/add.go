@@ -214,7 +214,11 @@ func runAdd(ctx context.Context, env *environment, sub *command, line []string) 
 // PATH. A program that does not exist keeps its name.
 func absoluteProgram(env *environment, name string) string {
 	path, err := exec.LookPath(name)
-	if err == nil || errors.Is(err, exec.ErrDot) {
+	if errors.Is(err, exec.ErrDot) { // by an entry of PATH: the folder may be of a stranger
+		fmt.Fprintf(env.stderr, "dovetail: the program %s of the current folder is not stored; write ./%[1]s if you mean it\n", peertext.Quote(name))
+		return name
+	}
+	if err == nil {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {

@@ -66,7 +66,8 @@ func candidates(ctx context.Context, words []string) []candidate {
 	typed := words[len(words)-1]
 	var fitting []candidate
 	for _, c := range following(ctx, words[1:len(words)-1], typed) {
-		if strings.HasPrefix(c.word, typed) && peertext.Escape(c.word) == c.word {
+		isFlag := strings.HasPrefix(c.word, "-") // or a name of a server that would be taken for one
+		if strings.HasPrefix(c.word, typed) && isFlag == strings.HasPrefix(typed, "-") && peertext.Escape(c.word) == c.word {
 			about, _, _ := strings.Cut(strings.TrimSpace(c.about), "\n")
 			fitting = append(fitting, candidate{c.word, peertext.Escape(peertext.Cut(about, maxAbout))})
 		}
