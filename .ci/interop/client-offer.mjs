@@ -61,7 +61,7 @@ async function discover(peer) {
 
 async function listTools(peer) {
   const { tools } = await peer.client.listTools();
-  assert.deepEqual(tools.map((tool) => tool.name), TOOLS);
+  assert.deepEqual(tools.map((tool) => tool.name), TOOLS.toSorted());
   for (const tool of tools) {
     assert.equal(typeof tool.description, "string", tool.name);
     assert.equal(tool.inputSchema.type, "object", tool.name);
@@ -111,7 +111,7 @@ async function describeTool(peer) {
 async function listResources(peer) {
   const { resources } = await peer.client.listResources();
   assert.deepEqual(resources.map((resource) => resource.uri), [
-    "test://waits", "test://static-text", "test://static-binary", "test://watched-resource",
+    "test://static-binary", "test://static-text", "test://waits", "test://watched-resource",
     ...["SKILL.md", "examples/email.md", "examples/regional/de.md"].map((file) => `skill://acme/refunds/${file}`),
     ...["SKILL.md", "references/forms.md", "scripts/extract.py"].map((file) => `skill://pdf-processing/${file}`),
   ]);
@@ -128,8 +128,8 @@ async function listResources(peer) {
 async function listPrompts(peer) {
   const { prompts } = await peer.client.listPrompts();
   assert.deepEqual(prompts.map((prompt) => prompt.name), [
-    "test_simple_prompt", "test_prompt_with_arguments", "test_prompt_with_embedded_resource", "test_prompt_with_image",
-    "test_input_required_result_prompt",
+    "test_input_required_result_prompt", "test_prompt_with_arguments", "test_prompt_with_embedded_resource", "test_prompt_with_image",
+    "test_simple_prompt",
   ]);
   assert.deepEqual(plain(prompts[1].arguments), [
     { name: "arg1", description: "First test argument", required: true },
