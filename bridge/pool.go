@@ -68,7 +68,8 @@ func (p *pool) run(ctx context.Context) {
 	p.goroutines.Wait()
 }
 
-// disown makes the main session that of nobody before it is opened, unless calls wait for it. Nothing of its owner is left then.
+// disown takes the main session from its owner before it is opened again, unless calls wait for it: the server has lost what it
+// kept for the owner.
 func (p *pool) disown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +78,7 @@ func (p *pool) disown() {
 	}
 }
 
-// isOwnerFixed reports whether the main session has the credentials of nobody, or is shared.
+// isOwnerFixed reports whether no user can own the main session: it has no user's credentials, or all users share it.
 func (p *pool) isOwnerFixed() bool { return p.opts.DialAs != nil || p.opts.Sessions == 1 }
 
 // connect opens a session with the credentials of a principal.

@@ -285,6 +285,31 @@ func TestRootsOutsideOfCalls(t *testing.T) {
 	}
 }
 
+// The first session belongs to the first user who calls, until it is opened again while no call waits for it.
+func TestOwnerOfFirstSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialer := dialerTo(newShop()).speaks(client.Legacy)
+		p := bridge.Proxy(dialer, &bridge.ProxyOptions{IdleTimeout: time.Minute, Logger: quiet()})
+		frontend := mount(t, p)
+		sessions := func(principal string) int {
+			session := connect(t, pipeTo(as{frontend, principal}), client.Options{})
+			defer session.Close()
+			if _, err := session.CallTool(t.Context(), "add", map[string]int{"A": 1, "B": 1}, nil); err != nil {
+				t.Errorf("a call of %s: %v", principal, err)
+			}
+			return p.State().Sessions
+		}
+		if ann, bob := sessions("ann"), sessions("bob"); ann != 0 || bob != 1 {
+			t.Errorf("%d and %d further sessions, want 0 and 1", ann, bob)
+		}
+		dialer.cut()
+		advance(time.Hour)
+		if bob, ann := sessions("bob"), sessions("ann"); bob != 0 || ann != 1 {
+			t.Errorf("after a restart there are %d and %d further sessions, want 0 and 1", bob, ann)
+		}
+	})
+}
+
 func TestMaxSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newSessionCounter(client.Modern)

@@ -38,8 +38,8 @@ type Options struct {
 	// TopLevelTags lists the tags of the server's own entries also as the member "tags", sorted, where
 	// clients of lauren-mcp read them. By default tags are only in _meta, at [mcp.MetaTags].
 	TopLevelTags bool
-	// RegistrationOrder lists the server's own entries in the order of their registration. By default, tools, prompts,
-	// resources and events are listed by name, so that a program that registers them in another order each time, such as
+	// RegistrationOrder lists the server's own entries in the order of their registration. By default, tools, prompts and
+	// events are listed by name, and resources by URI, so that a program that registers them in another order each time, such as
 	// that of a map, does not invalidate the prompt caches of its clients. Templates and skills have the order of
 	// registration, since the first that matches a URI is read. Entries of mounts follow, in the order that they have there.
 	RegistrationOrder bool

@@ -75,8 +75,8 @@ type Detacher interface {
 
 // A CallPeer is the [jsonrpc.Peer] of a message that belongs to a call of this side. Over HTTP,
 // the stream with the response to the call carries such messages. Clients and bridges that forward calls
-// look for it on the peer of a message. Without it, as on other transports, they attribute the message to
-// the oldest call.
+// look for it on the peer of a message. Without it, as on other transports, they attribute a
+// notification to the oldest call, and a question to a call only if it is certain whose it is.
 type CallPeer interface {
 	jsonrpc.Peer
 	// CallContext returns the context that the call was made with.

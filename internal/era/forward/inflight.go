@@ -121,7 +121,7 @@ func (f *inFlight) asking(from jsonrpc.Peer, question mcp.InputRequest, among *[
 	if len(*among) == 0 {
 		*among = slices.DeleteFunc(slices.Clone(f.calls), func(c *forwardedCall) bool { return !c.mayAsk() })
 	}
-	attached, several := false, false
+	attached, several, askable := false, false, false
 	for _, c := range f.calls {
 		if !slices.Contains(*among, c) {
 			continue
@@ -130,7 +130,8 @@ func (f *inFlight) asking(from jsonrpc.Peer, question mcp.InputRequest, among *[
 			return nil, nil, errAmbiguous
 		}
 		several = several || found != nil && !isSameClient(c.caller, found.caller)
-		refused = cmp.Or(refused, c.refusal(question))
+		refusal := c.refusal(question)
+		refused, askable = cmp.Or(refused, refusal), askable || refusal == nil
 		isAttached := c.isAttached()
 		if found == nil || isAttached && !attached || isAttached == attached && c.open < found.open {
 			found, attached = c, isAttached
@@ -141,7 +142,7 @@ func (f *inFlight) asking(from jsonrpc.Peer, question mcp.InputRequest, among *[
 		return nil, nil, errNotAsked
 	case found == nil:
 		return nil, f.next(), errNoCall
-	case several:
+	case several && askable:
 		return nil, f.next(), cmp.Or(refused, error(errAmbiguous))
 	case refused == nil:
 		found.open++

@@ -548,6 +548,27 @@ func TestQuestionAfterOtherCall(t *testing.T) {
 	}
 }
 
+// TestQuestionNobodyCanAnswer checks that a question that no client can answer is refused at once.
+func TestQuestionNobodyCanAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAskingServer(t)
+		a.noResult = true
+		s := forwarding(t, a.Host, nil)
+		for _, name := range []string{"one", "two"} {
+			c := newTestCall("ann", `{"name":"`+name+`"}`)
+			c.caller.Capabilities, c.caller.Info = mcp.ClientCapabilities{}, &mcp.Implementation{Name: name}
+			go c.run(t.Context(), s, nil)
+		}
+		synctest.Wait()
+		a.Push(question("x"))
+		synctest.Wait()
+		frames := a.Received()
+		eratest.WantError(t, frames[len(frames)-1], jsonrpc.InvalidParams)
+		s.Close()
+		synctest.Wait()
+	})
+}
+
 // TestRootsOutsideOfCalls checks that a server without a call gets no roots, and a call that begins within the time answers.
 func TestRootsOutsideOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
