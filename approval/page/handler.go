@@ -25,7 +25,8 @@ type Options struct {
 	Title string
 	// Hosts lists the host names under which the page may be reached, such as "example.com"
 	// or "example.com:8443". On a loopback address the loopback names are always allowed, and
-	// by default no others; on any other address every name is allowed unless Hosts is set.
+	// by default no others. On any other address every name is allowed if Hosts is empty, and
+	// otherwise the listed ones, loopback names and the address itself.
 	Hosts []string
 }
 

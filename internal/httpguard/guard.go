@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -56,21 +57,26 @@ func parseList[T comparable](name string, entries []string, parse func(string) (
 //
 // On a connection to a loopback address, and if the local address is unknown, the Host must
 // be a loopback name or listed. On other connections, Unix sockets included, any Host is
-// allowed unless hosts are listed. A request without Origin is allowed. A request with
-// several origins, with "null" or with an origin that is not listed is refused, except from
-// a page of a loopback address on a connection to one. Both refusals have status 403.
+// allowed unless hosts are listed; then it must be listed, a loopback name or the local address
+// of the connection, which no foreign name can be (DNS rebinding). A request without Origin is
+// allowed. A request with several origins, with "null" or with an origin that is not listed is
+// refused, except from a page of a loopback address on a connection to one, and from a page with
+// the same host and port as the request if that Host is a loopback name or the local address.
+// Both refusals have status 403.
 //
 // Pages of listed origins may read the response: Admit sets the CORS headers and answers
 // preflights. A method that is not listed is refused with status 405. The body of a GET is abandoned.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, methods ...string) bool {
-	from := localAddress(r)
-	if !g.admitsHost(r.Host, from) {
-		refuse(w, r, http.StatusForbidden, "the host "+jsonscan.Quote(r.Host)+" is not served here; the server's option Hosts (-host of dovetail serve) lists those that are")
+	from, at := localAddress(r)
+	host, ok := parseAuthority(r.Host)
+	own := ok && (host.isLoopback() || host.addr.IsValid() && host.addr == at)
+	if !own && !(ok && g.lists(host)) && (from != remote || len(g.hosts) > 0) {
+		refuse(w, r, http.StatusForbidden, "the host "+jsonscan.Quote(r.Host)+" is not served here; the server's option Hosts (-host of the command) lists those that are")
 		return false
 	}
 	if lines := r.Header["Origin"]; len(lines) > 0 {
 		listed, ok := g.admitsOrigin(lines, from)
-		if !ok {
+		if !ok && !(own && from == remote && isSameOrigin(lines, host)) {
 			refuse(w, r, http.StatusForbidden, "requests from the origin "+jsonscan.Quote(strings.Join(lines, ", "))+" are not allowed; the server's option Origins lists those that are")
 			return false
 		}
@@ -110,20 +116,25 @@ func (g *Guard) AllowOrigin(w http.ResponseWriter, r *http.Request, methods ...s
 	return true
 }
 
-func (g *Guard) admitsHost(text string, from locality) bool {
-	if from == remote && len(g.hosts) == 0 {
-		return true
-	}
-	host, ok := parseAuthority(text)
-	if !ok {
-		return false
-	}
-	if from != remote && host.isLoopback() {
-		return true
-	}
+func (g *Guard) lists(host authority) bool {
 	_, exact := g.hosts[host]
 	_, anyPort := g.hosts[host.withoutPort()]
 	return exact || anyPort
+}
+
+// isSameOrigin reports whether a page has the host and port of the request.
+func isSameOrigin(lines []string, host authority) bool {
+	if len(lines) != 1 {
+		return false
+	}
+	o, ok := parseOrigin(lines[0])
+	if !ok || o.scheme != "http" && o.scheme != "https" {
+		return false
+	}
+	if host.port == defaultPort(o.scheme) {
+		host.port = ""
+	}
+	return o.authority == host
 }
 
 func (g *Guard) admitsOrigin(lines []string, from locality) (listed, ok bool) {
@@ -147,20 +158,25 @@ const (
 	remote // or a Unix socket, which no web page can reach
 )
 
-func localAddress(r *http.Request) locality {
+// localAddress returns the locality of the connection, and its local address if it has one.
+func localAddress(r *http.Request) (locality, netip.Addr) {
 	switch addr := r.Context().Value(http.LocalAddrContextKey).(type) {
 	case *net.TCPAddr:
-		switch {
-		case addr == nil || addr.IP == nil:
-			return unknown
-		case addr.IP.IsLoopback():
-			return loopback
+		if addr == nil {
+			return unknown, netip.Addr{}
 		}
-		return remote
+		ip, ok := netip.AddrFromSlice(addr.IP)
+		switch {
+		case !ok:
+			return unknown, netip.Addr{}
+		case ip.Unmap().IsLoopback():
+			return loopback, ip.Unmap()
+		}
+		return remote, ip.Unmap()
 	case *net.UnixAddr:
-		return remote
+		return remote, netip.Addr{}
 	}
-	return unknown
+	return unknown, netip.Addr{}
 }
 
 // refuse answers a request whose body was not read.

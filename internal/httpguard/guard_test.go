@@ -133,8 +133,7 @@ func TestHostWithoutList(t *testing.T) {
 	}
 }
 
-// Listed hosts are allowed in addition to loopback names on loopback, and exclusively
-// elsewhere.
+// Listed hosts are allowed in addition to loopback names and the local address of the connection.
 func TestHostWithList(t *testing.T) {
 	g := guard(t, []string{"Example.com.", "other.example:8443", "192.0.2.7", "[2001:db8::0:1]:81", "xn--bcher-kva.example"}, nil)
 	for host, want := range map[string]bool{
@@ -170,8 +169,13 @@ func TestHostWithList(t *testing.T) {
 		}
 	}
 	for name, local := range locals {
-		if got := g.Admit(httptest.NewRecorder(), request("GET", "localhost:80", local), "GET"); got != strict[name] {
-			t.Errorf("%s: localhost is admitted: %t, want %t", name, got, strict[name])
+		for host, want := range map[string]bool{
+			"localhost:80": true, "127.0.0.1:9000": true, "[::1]": true,
+			"192.0.2.1:8900": name == "public", "[2001:db8::2]:8900": name == "public v6", "[::ffff:192.0.2.1]": name == "public", "192.0.2.1.example": false,
+		} {
+			if got := g.Admit(httptest.NewRecorder(), request("GET", host, local), "GET"); got != want {
+				t.Errorf("%s: the host %q is admitted: %t, want %t", name, host, got, want)
+			}
 		}
 	}
 }
@@ -243,8 +247,8 @@ func FuzzHost(f *testing.F) {
 				t.Errorf("%s: the host %q is admitted", name, host)
 			}
 		}
-		if listed.Admit(httptest.NewRecorder(), request("GET", host, locals["public"]), "GET") &&
-			!strings.HasPrefix(strings.ToLower(host), "example.com") {
+		if listed.Admit(httptest.NewRecorder(), request("GET", host, locals["public"]), "GET") && !namesLoopback(host) &&
+			!strings.HasPrefix(strings.ToLower(host), "example.com") && !strings.HasPrefix(host, "192.0.2.1") && !strings.HasPrefix(host, "[") {
 			t.Errorf("the host %q is admitted, which is not listed", host)
 		}
 	})
@@ -334,6 +338,39 @@ func TestOrigin(t *testing.T) {
 			if !strings.Contains(w.Body.String(), "option Origins") {
 				t.Errorf("the refusal does not say which option would help: %s", w.Body)
 			}
+		}
+	}
+}
+
+// A page may call the host and port that it came from, if they are a loopback name or the address of the connection.
+// Origins of listed hosts are listed.
+func TestOwnOrigin(t *testing.T) {
+	g := guard(t, []string{"server.example"}, nil)
+	for _, c := range []struct {
+		host, origin string
+		want         bool
+	}{
+		{"server.example:8900", "http://server.example:8900", false},
+		{"localhost:443", "https://localhost", true},
+		{"localhost", "http://localhost:80", true},
+		{"localhost:9000", "http://localhost:9000", true},
+		{"192.0.2.1:8900", "http://192.0.2.1:8900", true},
+		{"192.0.2.1:8900", "http://192.0.2.1:8901", false},
+		{"localhost:9000", "http://localhost:3000", false},
+		{"localhost:9000", "http://server.example:9000", false},
+		{"localhost:443", "http://localhost", false},
+		{"localhost", "ftp://localhost", false},
+		{"evil.example:8900", "http://evil.example:8900", false},
+		{"192.0.2.2:8900", "http://192.0.2.2:8900", false},
+	} {
+		r := request("POST", c.host, locals["public"])
+		r.Header.Set("Origin", c.origin)
+		w := httptest.NewRecorder()
+		if got := g.Admit(w, r, "POST"); got != c.want {
+			t.Errorf("the origin %s at the host %s is admitted: %t, want %t", c.origin, c.host, got, c.want)
+		}
+		if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" {
+			t.Errorf("the origin %s gets the CORS header %q", c.origin, got)
 		}
 	}
 }

@@ -24,11 +24,13 @@ const (
 type Options struct {
 	// Hosts lists the host names of this server, with or without a port. On a loopback
 	// address, loopback names are always allowed and other names only if they are listed.
-	// On any other address, all names are allowed if Hosts is empty.
+	// On any other address, all names are allowed if Hosts is empty, and otherwise the listed
+	// ones, loopback names and the address itself.
 	Hosts []string
 	// Origins lists the origins of web pages that may call, such as
 	// "https://app.example.com". They get CORS headers. Pages from a loopback address may
-	// always call a loopback address. Default: no other pages.
+	// always call a loopback address. Pages from the address or the forwarded loopback port
+	// that they call are allowed, too. Default: no other pages.
 	Origins []string
 
 	// TrustedProxies are the addresses of proxies whose header X-Forwarded-For is trusted. A client that is not

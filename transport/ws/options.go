@@ -29,11 +29,12 @@ type Options struct {
 	// Hosts lists the host names of this server, such as "example.com" or
 	// "example.com:8443". On a loopback address, loopback names are always allowed and other
 	// names only if they are listed. On any other address, all names are allowed if Hosts is
-	// empty.
+	// empty, and otherwise the listed ones, loopback names and the address itself.
 	Hosts []string
 	// Origins lists the origins of web pages that may connect, such as
 	// "https://app.example.com". Pages from a loopback address may always connect to a
-	// loopback address. Default: no other pages.
+	// loopback address. Pages from the address or the forwarded loopback port that they connect
+	// to are allowed, too. Default: no other pages.
 	Origins []string
 	// TrustedProxies are the addresses of proxies whose header X-Forwarded-For is trusted. A client that is not
 	// authenticated has a share of each limit by its address, see [transport.WithRequest]; behind a proxy that is not

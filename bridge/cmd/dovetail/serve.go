@@ -80,7 +80,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
-	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names are always accepted", func(name string) error {
+	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names and the address itself are always accepted", func(name string) error {
 		o.hosts = append(o.hosts, name)
 		_, err := httpguard.NewGuard(o.hosts, nil)
 		return err

@@ -29,6 +29,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge/control"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
@@ -48,10 +49,7 @@ func main() {
 	o := options{sidecars: map[string]control.Sidecar{"codex": codex}}
 	flag.StringVar(&o.root, "root", os.Getenv("WORKSPACE_DIR"), "the `directory` to work in")
 	flag.StringVar(&o.address, "addr", "", "the `address` to serve HTTP at, such as 127.0.0.1:6060; port 0 takes a free one")
-	flag.Func("host", "a host `name` under which callers reach the sandbox over HTTP, such as a container's or a port-forward's; may be repeated. Loopback names are always accepted", func(name string) error {
-		o.hosts = append(o.hosts, name)
-		return nil
-	})
+	flag.Func("host", "a host `name` under which callers reach the sandbox over HTTP, such as a container's or a port-forward's; may be repeated. Loopback names and the address itself are always accepted", o.addHost)
 	flag.StringVar(&o.customMCP, "custom-mcp", "", "a `file` with mcpServers, to be there from the start")
 	flag.StringVar(&o.token, "token", "", "what callers over HTTP must show; by default it is random")
 	flag.StringVar(&o.controlToken, "control-token", "", "what callers of the control routes must show; by default it is random")
@@ -97,6 +95,13 @@ type options struct {
 	push                     []string
 	npm                      bool
 	sidecars                 map[string]control.Sidecar
+}
+
+// addHost adds a host name.
+func (o *options) addHost(name string) error {
+	o.hosts = append(o.hosts, name)
+	_, err := httpguard.NewGuard(o.hosts, nil)
+	return err
 }
 
 // addPorts reads a list of ports.

@@ -174,6 +174,13 @@ func TestHosts(t *testing.T) {
 			}
 		}
 	}
+	o := &options{}
+	if err := o.addHost("sandbox.example:6060"); err != nil {
+		t.Error(err)
+	}
+	if err := o.addHost("http://sandbox.example"); err == nil {
+		t.Error("a URL was taken for a host name")
+	}
 }
 
 // A rule for the tool of the Playwright MCP server applies to the same tool under another name.
