@@ -45,7 +45,7 @@ func runGen(ctx context.Context, env *environment, sub *command, line []string) 
 		if err != nil {
 			return err
 		}
-		source, err = gen.Generate(name, server)
+		source, err = gen.Go(name, server)
 		return err
 	})
 	if err != nil {

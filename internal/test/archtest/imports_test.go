@@ -105,6 +105,9 @@ internal/webhook/signature: internal/webhook net/http github.com/standard-webhoo
 # What is valid by the schema of MCP.
 bridge/internal/entrycheck: mcp internal/jsonscan
 
+# What the schemas of tools say, as types of programming languages.
+bridge/internal/tooltype: internal/jsonscan
+
 # L4: the two eras of the protocol.
 internal/era:             jsonrpc mcp transport internal/deadline internal/backoff internal/bufpool internal/jsonscan internal/quota internal/token internal/uritemplate golang.org/x/sync
 internal/era/eratest:     jsonrpc mcp transport internal/jsonscan testing

@@ -100,7 +100,7 @@ func TestGeneratedPackageIsUpToDate(t *testing.T) {
 		}
 		s.Prompts = append(s.Prompts, *prompt)
 	}
-	source, err := Generate("gentest", s)
+	source, err := Go("gentest", s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,15 +148,20 @@ func TestTypes(t *testing.T) {
 		`{"type":"object","properties":{"a\"` + "`" + `":{}}}`:                                            "args map[string]any",
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/B"}},"$defs":{"B":{"$ref":"#/$defs/B"}}}`:    "A any",
 		`{"type":"object","properties":{"a":{"$ref":"https://example.com"}}}`:                             "A any",
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`:              "A *string `json:\"a,omitempty\"`",
+		`{"type":"object","properties":{"a":{"type":"integer","enum":[1,2]}},"required":["a"]}`:           "A int64 `json:\"a\"`",
+		`{"allOf":[{"properties":{"a":{"type":"string"}}},{"required":["a"]}]}`:                           "A string `json:\"a\"`",
+		`{"oneOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{}}}]}`:     "A *string `json:\"a,omitempty\"` B any",
+		`{"type":"object","properties":{"a":{"$ref":"#"}}}`:                                               "A *TArgs `json:\"a,omitempty\"`",
 		`true`: "args map[string]any",
 	} {
-		source, err := Generate("p", &Server{Tools: []mcp.Tool{{Name: "t", InputSchema: json.RawMessage(schema)}}})
+		source, err := Go("p", &Server{Tools: []mcp.Tool{{Name: "t", InputSchema: json.RawMessage(schema)}}})
 		if err != nil || !strings.Contains(strings.Join(strings.Fields(string(source)), " "), want) {
 			t.Errorf("%s: error %v, want %s in:\n%s", schema, err, want, source)
 		}
 	}
 	for _, name := range []string{"", "a-b", "func", "_"} {
-		if _, err := Generate(name, &Server{}); err == nil {
+		if _, err := Go(name, &Server{}); err == nil {
 			t.Errorf("%q is a package", name)
 		}
 	}
@@ -185,12 +190,12 @@ func TestTags(t *testing.T) {
 }
 
 // Whatever a server lists, the package is valid Go, and its text is in comments and strings only.
-func FuzzGenerate(f *testing.F) {
+func FuzzGo(f *testing.F) {
 	f.Add("place-order", "Places.\n//go:embed x", `{"type":"object","properties":{"a":{"enum":["x","y*/"],"type":"string"}}}`)
 	f.Add("\n", "*/", `{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object","properties":{"b":{"$ref":"#/$defs/A"}}}}}`)
 	f.Fuzz(func(t *testing.T, name, description, schema string) {
 		tool := mcp.Tool{Name: name, Description: description, InputSchema: json.RawMessage(schema), OutputSchema: json.RawMessage(schema)}
-		source, err := Generate("p", &Server{Name: name, Tools: []mcp.Tool{tool, tool}, Prompts: []mcp.Prompt{{Name: name, Description: description, Arguments: []mcp.PromptArgument{{Name: description, Description: name}}}}})
+		source, err := Go("p", &Server{Name: name, Tools: []mcp.Tool{tool, tool}, Prompts: []mcp.Prompt{{Name: name, Description: description, Arguments: []mcp.PromptArgument{{Name: description, Description: name}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,12 +226,12 @@ func TestLongNamesAreBounded(t *testing.T) {
 		s.Tools = append(s.Tools, mcp.Tool{Name: name, InputSchema: nested, OutputSchema: nested})
 		s.Prompts = append(s.Prompts, mcp.Prompt{Name: name, Arguments: []mcp.PromptArgument{{Name: name}, {Name: name + "2"}}})
 	}
-	source, err := Generate("mcpclient", s)
+	source, err := Go("mcpclient", s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	identifiers(t, source, func(name string) {
-		if len(name) > maxIdentifier+len("Args99") {
+		if len(name) > 80+len("Args99") {
 			t.Errorf("an identifier has %d characters: %.100s", len(name), name)
 		}
 	})
@@ -281,7 +286,7 @@ func TestPackageIsBounded(t *testing.T) {
 	for i := range 50 {
 		s.Tools = append(s.Tools, mcp.Tool{Name: "t" + strconv.Itoa(i), InputSchema: json.RawMessage(`{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`)})
 	}
-	if source, err := Generate("mcpclient", s); err != errTooLong {
+	if source, err := Go("mcpclient", s); err != errTooLong {
 		t.Errorf("the package has %d bytes, error %v", len(source), err)
 	}
 }
@@ -292,7 +297,7 @@ func TestEqualNames(t *testing.T) {
 	for range 2000 {
 		s.Prompts = append(s.Prompts, mcp.Prompt{Name: "p"})
 	}
-	source, err := Generate("mcpclient", s)
+	source, err := Go("mcpclient", s)
 	if err != nil {
 		t.Fatal(err)
 	}
