@@ -124,6 +124,24 @@ async function code(where, call, port) {
     await ok("browser_click", { element: "the button", target: /button "Order" \[ref=(\w+)\]/.exec(page)[1] });
     assert.match(text(await ok("browser_evaluate", { function: "() => 6 * 7" })), /42/);
   });
+  await check(`${where}: read the files of the browser`, async () => {
+    for (const [tool, args, name, content] of [
+      ["browser_navigate", { url }, /^page-.+\.yml$/, /heading "Two loaves/],
+      ["browser_snapshot", { filename: "shots/page.yml" }, /^shots\/page\.yml$/, /heading "Two loaves/],
+      ["browser_evaluate", { function: "() => 6 * 7", filename: "answer.json" }, /^answer\.json$/, /42/],
+      ["browser_evaluate", { function: "() => console.error('burnt')" }, /^console-.+\.log$/, /burnt/],
+      ["browser_evaluate", { function: "() => { const a = document.createElement('a'); a.href = URL.createObjectURL(new Blob(['a loaf'])); a.download = 'loaf.txt'; a.click(); }" }, /^loaf\.txt$/, /a loaf/],
+    ]) {
+      let result = text(await ok(tool, args));
+      for (let tries = 0; !result.includes(".browser/") && tries < 20; tries++) { // the end of a download is in a later result
+        result = text(await ok("browser_evaluate", { function: "() => new Promise((resolve) => setTimeout(resolve, 50))" }));
+      }
+      const [, path] = /[(": ]\.browser\/([^)"#]+)/.exec(result);
+      assert.match(path, name);
+      assert.match(text(await ok("read_file", { path: `.browser/${path}` })), content);
+    }
+    assert.doesNotMatch(text(await ok("git_status", {})), /\.browser/);
+  });
   await check(`${where}: take a screenshot`, async () => {
     const { content } = await ok("browser_take_screenshot", {});
     const { data, mimeType } = content.find((block) => block.type === "image");
@@ -136,7 +154,7 @@ async function code(where, call, port) {
     for (const [tool, input] of [
       ["read_file", { path: "../../etc/passwd" }], ["read_file", { path: "/etc/passwd" }], ["write_file", { path: "../x", content: "" }],
       ["write_file", { path: ".git/hooks/pre-commit", content: "" }], ["browser_navigate", { url: "file:///etc/passwd" }],
-      ["browser_take_screenshot", { filename: "/tmp/x.png" }],
+      ["browser_take_screenshot", { filename: "/tmp/x.png" }], ["browser_snapshot", { filename: "../settings.json" }],
     ]) {
       const result = await call(tool, input);
       assert.ok(result.isError, `${tool} ${JSON.stringify(input)}: ${text(result)}`);

@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/server/process"
+	"github.com/dovetail-go/dovetail/server/workspace"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )
@@ -37,12 +39,13 @@ var browserTools []byte
 type browser struct {
 	*bridge.Upstream
 	dialer transport.Dialer
-	folder string // for the files of the browser
+	folder string // the working directory and the settings of the server
+	files  *browserFiles
 
 	npx, chromium string
 }
 
-func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser, error) {
+func newBrowser(guard *process.Guard, o options, files *workspace.Workspace, logger *slog.Logger) (*browser, error) {
 	command := strings.Fields(o.browser)
 	if len(command) == 0 {
 		return nil, errors.New("-browser: expected the command of the Playwright MCP server")
@@ -64,8 +67,15 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 	if b.folder, err = os.MkdirTemp("", "sandbox-browser-"); err != nil {
 		return nil, err
 	}
-	settings := filepath.Join(b.folder, "settings.json")
-	if err := b.configure(settings); err != nil {
+	// A call may choose names of files, so the folder that they are written to has neither the settings nor packages for npx.
+	output, settings := filepath.Join(b.folder, "files"), filepath.Join(b.folder, "settings.json")
+	if err = os.Mkdir(output, 0o700); err == nil {
+		b.files, err = openBrowserFiles(output, files)
+	}
+	if err == nil {
+		err = b.configure(settings)
+	}
+	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	path, args := guard.Wrap(command[0], append(command[1:], "--config", settings)...)
@@ -75,6 +85,7 @@ func newBrowser(guard *process.Guard, o options, logger *slog.Logger) (*browser,
 			return kind == mcp.KindTool && slices.ContainsFunc(known, func(e *server.Entry) bool { return e.Name == name })
 		},
 		Rename:        map[string]string{"browser_mouse_wheel": "browser_scroll"},
+		Era:           client.Legacy, // in the modern era, questions for roots would not pass through browserRoot
 		CachedCatalog: server.NewCatalog(known, nil), Lazy: true, Sessions: 1, ConnectTimeout: 3 * time.Minute, CallTimeout: 2 * time.Minute, Logger: logger,
 	})
 	return b, nil
@@ -98,7 +109,7 @@ func (b *browser) configure(path string) error {
 			},
 		},
 		"capabilities": []string{"vision"}, // for browser_mouse_wheel
-		"outputDir":    b.folder, "codegen": "none",
+		"outputDir":    b.files.dir, "outputMaxSize": maxBrowserBytes, "filePaths": "absolute", "codegen": "none",
 	})
 	if err != nil {
 		return err
@@ -113,7 +124,7 @@ func (b *browser) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 			return nil, fmt.Errorf("%q is not installed", program)
 		}
 	}
-	return b.dialer.Dial(ctx, handler)
+	return b.dialer.Dial(ctx, browserRoot{handler, b.files.dir})
 }
 
 // screenshot returns the tool browser_screenshot: browser_take_screenshot under a shorter name.
@@ -136,7 +147,7 @@ func (b *browser) screenshot() *server.Entry {
 		if err != nil {
 			return nil, err
 		}
-		return known.Handle(ctx, inner)
+		return b.files.middleware(known.Handle)(ctx, inner)
 	}
 	definition := bytes.Replace(known.Definition.JSON(), []byte(original), []byte(name), 1)
 	return &server.Entry{Target: mcp.Target{
@@ -156,4 +167,10 @@ func explain(next mcp.Handler) mcp.Handler {
 	}
 }
 
-func (b *browser) close() error { return os.RemoveAll(b.folder) }
+func (b *browser) close() error {
+	err := os.RemoveAll(b.folder)
+	if b.files != nil {
+		err = errors.Join(err, b.files.close())
+	}
+	return err
+}

@@ -65,7 +65,8 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// playwright lists the tools of browser.json. Their results are the calls.
+// playwright lists the tools of browser.json. Their results are the calls. A call of browser_evaluate returns the text of
+// its argument function, and one of browser_snapshot with the argument depth the roots.
 func playwright() *server.Server {
 	s := server.New(mcp.Implementation{Name: "playwright", Version: "1"}, nil)
 	var tools []json.RawMessage
@@ -81,6 +82,16 @@ func playwright() *server.Server {
 		entries = append(entries, &server.Entry{
 			Target: mcp.Target{Kind: mcp.KindTool, Name: listed.Name, Definition: mcp.NewDefinition(tool)},
 			Handle: func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+				if function := call.Member("arguments", "function"); function != nil {
+					return mcp.Raw(`{"content":[{"type":"text","text":` + string(function) + `}]}`), nil
+				}
+				if call.Member("arguments", "depth") != nil {
+					roots, err := call.Input("roots", mcp.InputRequest{Method: mcp.MethodRootsList})
+					if err != nil {
+						return nil, err
+					}
+					return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(string(roots))}}, nil
+				}
 				return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(fmt.Sprintf("%s %s", call.Target().Name, call.Member("arguments")))}}, nil
 			},
 		})

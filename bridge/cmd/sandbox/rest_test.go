@@ -143,6 +143,8 @@ func TestBrowserNames(t *testing.T) {
 			{"browser_take_screenshot", `{"type": "png"}`, `browser_take_screenshot {"type": "png"}`},
 			{"browser_scroll", `{"deltaX": 0, "deltaY": 1e2}`, `browser_mouse_wheel {"deltaX": 0, "deltaY": 1e2}`},
 			{"browser_navigate", `{"url": "about:blank"}`, `browser_navigate {"url": "about:blank"}`},
+			{"browser_snapshot", `{"filename": ""}`, `browser_snapshot {"filename": ""}`},
+			{"browser_snapshot", `{"filename": "../a.yml"}`, `browser_snapshot {"filename": "../a.yml"}`}, // refused there
 		} {
 			result, err := session.CallTool(t.Context(), c.tool, json.RawMessage(c.arguments), nil)
 			if err != nil {

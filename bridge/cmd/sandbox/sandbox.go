@@ -64,7 +64,7 @@ func (s *sandbox) mount(ctx context.Context, guard *process.Guard) error {
 	info := mcp.Implementation{Name: "sandbox", Version: "1.0.0"}
 	s.server = server.New(info, opts)
 	s.tools = server.New(info, &server.Options{Logger: s.logger})
-	if s.browser, err = newBrowser(guard, s.options, s.logger); err != nil {
+	if s.browser, err = newBrowser(guard, s.options, s.files, s.logger); err != nil {
 		return err
 	}
 	// Added servers run supervised, in the workspace.
@@ -75,7 +75,7 @@ func (s *sandbox) mount(ctx context.Context, guard *process.Guard) error {
 	if s.customMCP != "" {
 		err = s.added.Load(ctx, s.customMCP)
 	}
-	err = errors.Join(err, s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain}}), s.server.Mount(s.added, &server.MountOptions{Prefix: control.Prefix}))
+	err = errors.Join(err, s.tools.Mount(s.browser, &server.MountOptions{CallMiddleware: []mcp.Middleware{explain, s.browser.files.middleware}}), s.server.Mount(s.added, &server.MountOptions{Prefix: control.Prefix}))
 	if err != nil || s.deferred {
 		return err
 	}

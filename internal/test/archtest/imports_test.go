@@ -177,7 +177,7 @@ examples/memory:          mcp transport transport/stdio transport/streamable ser
 examples/longjob:         mcp transport/streamable server client net/http os/exec golang.org/x/term
 examples/oauth:           mcp transport/httptransport transport/oauth transport/streamable server client transport/oauth/oauthtest net/http
 
-bridge/cmd/sandbox:       jsonrpc mcp transport internal/httpguard transport/stdio transport/streamable server server/process server/shell server/workspace
+bridge/cmd/sandbox:       jsonrpc mcp transport internal/httpguard transport/stdio transport/streamable client server server/process server/shell server/workspace
                           policy approval bridge bridge/config bridge/control bridge/gateway internal/peertext net/http os/exec
 
 # The programs of the guides.
