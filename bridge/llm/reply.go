@@ -16,12 +16,18 @@ import (
 
 // Limits bound a reply to a model. nil and the zero value have the defaults.
 type Limits struct {
-	// TextBytes bounds the text of a reply. What exceeds it is cut, and the text then says so. Default: 256 KiB.
+	// TextBytes bounds the text of a reply, which also has at most 1,000 blocks. What exceeds either is cut, and the text
+	// then says so. Default: 256 KiB.
 	TextBytes int
 	// MediaBytes bounds the images and documents of a reply, in base64. A text replaces each that exceeds the rest.
 	// Negative: none, for models that read only text. Default: 5 MiB.
 	MediaBytes int
+	// MediaBlocks bounds the number of images and documents of a reply. A text replaces each further one. Default: 20.
+	MediaBlocks int
 }
+
+// maxTexts bounds the blocks of text, since each has a size of its own in the request of an API.
+const maxTexts = 1000
 
 func (l *Limits) withDefaults() Limits {
 	var limits Limits
@@ -33,6 +39,9 @@ func (l *Limits) withDefaults() Limits {
 	}
 	if limits.MediaBytes == 0 {
 		limits.MediaBytes = 5 << 20
+	}
+	if limits.MediaBlocks <= 0 {
+		limits.MediaBlocks = 20
 	}
 	return limits
 }
@@ -181,7 +190,8 @@ func split(parts []part) (texts []string, files []part) {
 // A converter makes the parts of one result.
 type converter struct {
 	types   []string // of files that the API reads
-	left    Limits   // bytes that the reply may still have
+	left    Limits   // what the reply may still have
+	texts   int      // parts that are text
 	omitted int      // bytes of text
 	parts   []part
 }
@@ -232,6 +242,9 @@ func (c *converter) addBlock(block mcp.Content) {
 // addText adds text, or the part of it that the limit permits.
 func (c *converter) addText(text string) {
 	kept := text
+	if c.texts == maxTexts {
+		c.left.TextBytes = 0
+	}
 	if len(text) > c.left.TextBytes {
 		end := c.left.TextBytes
 		for end > 0 && !utf8.RuneStart(text[end]) {
@@ -243,6 +256,7 @@ func (c *converter) addText(text string) {
 		c.left.TextBytes -= len(text)
 	}
 	if kept != "" {
+		c.texts++
 		c.parts = append(c.parts, part{text: kept})
 	}
 }
@@ -266,8 +280,11 @@ func (c *converter) addFile(mimeType, name string, data []byte) {
 		c.addText(fmt.Sprintf("[%s with the type %.80q and %d bytes, which cannot be shown]", name, mimeType, len(data)))
 	case size > c.left.MediaBytes:
 		c.addText(fmt.Sprintf("[%s with the type %s and %d bytes, which is too large to be shown]", name, kind, len(data)))
+	case c.left.MediaBlocks == 0:
+		c.addText(fmt.Sprintf("[%s with the type %s and %d bytes, which is one too many to be shown]", name, kind, len(data)))
 	default:
 		c.left.MediaBytes -= size
+		c.left.MediaBlocks--
 		c.parts = append(c.parts, part{mimeType: kind, name: name, data: data})
 	}
 }

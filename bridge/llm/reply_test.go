@@ -116,13 +116,14 @@ func TestOrderOfOpenAIReplies(t *testing.T) {
 	}
 }
 
-// A server decides neither how many bytes a reply has nor how many notes.
+// A server decides neither how many bytes a reply has nor how many blocks or notes.
 func TestLimitsOfReplies(t *testing.T) {
 	many := func(block string, n int) string {
 		return `{"content":[` + strings.TrimSuffix(strings.Repeat(block+",", n), ",") + `]}`
 	}
 	long := `{"type":"text","text":"` + strings.Repeat("é", 1000) + `"}`
 	image := `{"type":"image","data":"` + strings.Repeat("AAAA", 250) + `","mimeType":"image/png"}`
+	letter := `{"type":"text","text":"x"}`
 	sound := `{"type":"audio","data":"AAE=","mimeType":"audio/wav"}`
 	structured := `{"content":[],"structuredContent":"` + strings.Repeat("x", 5000) + `"}`
 	for name, encode := range map[string]func([]llm.Reply, *llm.Limits) []json.RawMessage{
@@ -141,7 +142,10 @@ func TestLimitsOfReplies(t *testing.T) {
 			{many(image, 1), &llm.Limits{MediaBytes: -1}, `[image with the type \"image/png\" and 750 bytes, which cannot be shown]`, 400},
 			{structured, &llm.Limits{TextBytes: 1000}, `[4002 more bytes are left out]`, 1400},
 			{many(long, 200), nil, `[137856 more bytes are left out]`, 300 << 10},
-			{many(image, 6000), nil, `which is too large to be shown]`, 6 << 20},
+			{many(image, 6000), &llm.Limits{MediaBlocks: 6000}, `which is too large to be shown]`, 6 << 20},
+			{many(image, 3), &llm.Limits{MediaBlocks: 2}, `[image with the type image/png and 750 bytes, which is one too many to be shown]`, 3000},
+			{many(image, 6000), nil, `which is one too many to be shown]`, 300 << 10},
+			{many(letter, 100_000), nil, `[99000 more bytes are left out]`, 40 << 10},
 		} {
 			between := `\n`
 			if name == "Anthropic" {
