@@ -3,10 +3,12 @@ package migrate_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -365,12 +367,218 @@ func TestHardSchemasOfOtherServers(t *testing.T) {
 	}
 }
 
+// Outputs of public servers have four shapes: what go-sdk and mcp-go reflect from structs, what zod writes in
+// TypeScript, what is written by hand with open objects, and alternatives of a success and a failure. The last one needs
+// the type object at its root: versions before 2026-07-28 list no output schema without it.
+var outputs = map[string]string{
+	"list_shelves": `{
+		"type": "object",
+		"properties": {
+			"shelves": {"type": "array", "description": "the newest first", "items": {
+				"type": "object",
+				"properties": {
+					"name": {"type": "string"},
+					"changed": {"type": "string", "format": "date-time"},
+					"width": {"type": ["number", "null"], "description": "in metres; null if nobody has measured it"},
+					"tags": {"type": "array", "items": {"type": "string"}}
+				},
+				"required": ["name", "width"], "additionalProperties": false
+			}},
+			"counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+			"rows": {"type": "array", "items": {"type": "array", "items": {}}},
+			"next": {"type": "string"}
+		},
+		"required": ["shelves", "counts", "rows"], "additionalProperties": false
+	}`,
+	"read_plan": `{
+		"$schema": "http://json-schema.org/draft-07/schema#",
+		"type": "object",
+		"properties": {
+			"rooms": {"type": "array", "items": {
+				"type": "object",
+				"properties": {"name": {"type": "string"}, "kind": {"type": "string", "enum": ["hall", "store"]}, "notes": {"type": "array", "items": {"type": "string"}}},
+				"required": ["name", "kind", "notes"], "additionalProperties": false
+			}},
+			"doors": {"type": "array", "items": {
+				"type": "object",
+				"properties": {"from": {"type": "string"}, "to": {"type": "string"}},
+				"required": ["from", "to"], "additionalProperties": false
+			}}
+		},
+		"required": ["rooms", "doors"], "additionalProperties": false
+	}`,
+	"find_part": `{
+		"type": "object",
+		"properties": {
+			"part": {"type": "object", "description": "the part, if it was found", "properties": {
+				"metadata": {"type": "object", "properties": {
+					"name": {"type": "string"},
+					"labels": {"type": "object", "additionalProperties": {"type": "string"}}
+				}},
+				"text": {"type": "string"}
+			}},
+			"found": {"type": "boolean"},
+			"message": {"type": "string", "description": "for people"}
+		},
+		"required": ["found", "message"]
+	}`,
+	"send_note": `{
+		"type": "object",
+		"oneOf": [
+			{"type": "object", "properties": {"id": {"type": "integer", "minimum": 1}}, "required": ["id"], "additionalProperties": false},
+			{"type": "object", "properties": {"status": {"type": "integer"}, "reason": {"type": "string"}},
+				"required": ["status", "reason"], "additionalProperties": false}
+		]
+	}`,
+}
+
+type shelvesOut struct {
+	Shelves []struct {
+		Name    string    `json:"name"`
+		Changed time.Time `json:"changed,omitzero"`
+		Width   *float64  `json:"width" jsonschema:"required,description=in metres; null if nobody has measured it"`
+		Tags    []string  `json:"tags,omitempty"`
+	} `json:"shelves" jsonschema:"description=the newest first"`
+	Counts map[string]int `json:"counts"`
+	Rows   [][]any        `json:"rows"`
+	Next   string         `json:"next,omitempty"`
+}
+
+type planOut struct {
+	Rooms []struct {
+		Name  string   `json:"name"`
+		Kind  string   `json:"kind" jsonschema:"enum=hall,enum=store"`
+		Notes []string `json:"notes"`
+	} `json:"rooms"`
+	Doors []struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	} `json:"doors"`
+}
+
+type partOut struct {
+	Part *struct {
+		Metadata *struct {
+			Name   string            `json:"name,omitempty"`
+			Labels map[string]string `json:"labels,omitempty"`
+			open
+		} `json:"metadata,omitempty"`
+		Text string `json:"text,omitempty"`
+		open
+	} `json:"part,omitempty" jsonschema:"description=the part\\, if it was found"`
+	Found   bool   `json:"found"`
+	Message string `json:"message" jsonschema:"description=for people"`
+	open
+}
+
+// A noteOut is a success or a failure.
+type noteOut struct {
+	ID     int    `json:"id,omitempty"`
+	Status int    `json:"status,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (noteOut) JSONSchema() json.RawMessage { return json.RawMessage(outputs["send_note"]) }
+
+func TestHardOutputSchemasOfOtherServers(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		typed    func(s *server.Server, name, result string)
+		accepted []string
+		refused  []string // by the schema, if a function without types returns them
+	}{
+		{
+			name: "list_shelves", typed: addReturning[shelvesOut],
+			accepted: []string{
+				`{"shelves":[],"counts":{},"rows":[]}`,
+				`{"shelves":[{"name":"a","changed":"2026-01-02T03:04:05Z","width":null,"tags":["wide"]},{"name":"b","width":1.5}],"counts":{"a":2},"rows":[[1,"x",null]],"next":"p2"}`,
+			},
+			refused: []string{`{"shelves":[{"name":"a"}],"counts":{},"rows":[]}`, `{"shelves":[],"counts":{"a":"two"},"rows":[]}`, `{"shelves":[],"counts":{},"rows":[],"more":1}`},
+		},
+		{
+			name: "read_plan", typed: addReturning[planOut],
+			accepted: []string{`{"rooms":[{"name":"a","kind":"hall","notes":[]}],"doors":[{"from":"a","to":"b"}]}`},
+			refused:  []string{`{"rooms":[{"name":"a","kind":"attic","notes":[]}],"doors":[]}`, `{"rooms":[]}`},
+		},
+		{
+			name: "find_part", typed: addReturning[partOut],
+			accepted: []string{
+				`{"found":false,"message":"nothing"}`,
+				`{"part":{"metadata":{"name":"bolt","labels":{"size":"8"}},"text":"kind: bolt"},"found":true,"message":"found"}`,
+			},
+			refused: []string{`{"found":true}`, `{"part":{"metadata":{"labels":{"size":8}}},"found":true,"message":"found"}`},
+		},
+		{
+			name: "send_note", typed: addReturning[noteOut],
+			accepted: []string{`{"id":7}`, `{"reason":"closed","status":409}`},
+			refused:  []string{`{"id":0}`, `{"id":7,"status":409,"reason":"closed"}`, `{}`},
+		},
+	} {
+		definition := meaning(t, json.RawMessage(outputs[test.name]))
+		raw := func(s *server.Server, name, result string) {
+			server.AddRawTool(s, server.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: json.RawMessage(outputs[test.name])},
+				func(ctx context.Context, r *server.Request, arguments json.RawMessage) (mcp.Result, error) {
+					return &mcp.CallToolResult{StructuredContent: json.RawMessage(result)}, nil
+				})
+		}
+		for form, add := range map[string]func(s *server.Server, name, result string){"struct": test.typed, "schema": raw} {
+			t.Run(test.name+" from a "+form, func(t *testing.T) {
+				for _, era := range []client.Era{client.Modern, client.Legacy} {
+					for _, result := range test.accepted {
+						tool, got, err := called(t, era, add, test.name, result)
+						if err != nil {
+							t.Errorf("%v: %s: %v", era, result, err)
+							continue
+						}
+						if diff := cmp.Diff(definition, meaning(t, tool.OutputSchema)); diff != "" {
+							t.Fatalf("%v: the output schema (-want +got):\n%s", era, diff)
+						}
+						if diff := cmp.Diff(meaning(t, json.RawMessage(result)), meaning(t, got.StructuredContent)); diff != "" {
+							t.Errorf("%v: the result (-want +got):\n%s", era, diff)
+						}
+					}
+					if form == "struct" {
+						continue
+					}
+					for _, result := range test.refused {
+						if _, _, err := called(t, era, add, test.name, result); err == nil {
+							t.Errorf("%v: %s reaches the client", era, result)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// called lists and calls a tool of a server of its own.
+func called(t *testing.T, era client.Era, add func(s *server.Server, name, result string), name, result string) (tool *mcp.Tool, got *mcp.CallToolResult, err error) {
+	t.Helper()
+	s := server.New(mcp.Implementation{Name: "ported", Version: "1.0.0"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	add(s, name, result)
+	session := servertest.Connect(t, s, &servertest.Options{Mode: servertest.Mode{Era: era}})
+	for tool, err = range session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err = session.CallTool(t.Context(), name, nil, nil)
+	return tool, got, err
+}
+
+// addReturning adds a typed tool that returns a value.
+func addReturning[Out any](s *server.Server, name, value string) {
+	server.AddTool(s, server.Tool{Name: name}, func(ctx context.Context, r *server.Request, in struct{}) (out Out, err error) {
+		return out, json.Unmarshal([]byte(value), &out)
+	})
+}
+
 func addTyped[In any](s *server.Server, tool server.Tool) {
 	server.AddTool(s, tool, func(ctx context.Context, r *server.Request, in In) (string, error) { return "done", nil })
 }
 
 // meaning returns the JSON of a value without differences that mean nothing: the order of required members, an empty
-// additionalProperties, and the form of a type that may be null.
+// additionalProperties, the form of a type that may be null, and the name of the dialect.
 func meaning(t *testing.T, value any) any {
 	t.Helper()
 	data, err := json.Marshal(value)
@@ -394,6 +602,7 @@ func plain(value any) any {
 		for name := range value {
 			value[name] = plain(value[name])
 		}
+		delete(value, "$schema")
 		if required, ok := value["required"].([]any); ok {
 			slices.SortFunc(required, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 		}
