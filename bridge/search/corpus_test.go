@@ -102,7 +102,7 @@ func measure(tools []*server.Entry, requests []request, text func(request) strin
 func ours(tools []*server.Entry) func(string) []int32 {
 	x := newIndex(tools)
 	return func(text string) []int32 {
-		return x.search(query{text: text, limit: maxLimit}, func(int32) bool { return true })
+		return x.search(Query{Text: text, Limit: maxLimit}, func(int32) bool { return true })
 	}
 }
 

@@ -143,11 +143,11 @@ func (x *index) weigh(lengths [][fields]float64) {
 }
 
 // search returns the best visible tools, the best first.
-func (x *index) search(q query, visible func(tool int32) bool) []int32 {
-	scores, any := x.score(q.text)
-	best := ranking{limit: q.limit}
+func (x *index) search(q Query, visible func(tool int32) bool) []int32 {
+	scores, any := x.score(q.Text)
+	best := ranking{limit: q.Limit}
 	for i, score := range scores {
-		if any && score == 0 || !strings.HasPrefix(x.entries[i].Name, q.prefix) || !visible(int32(i)) {
+		if any && score == 0 || !strings.HasPrefix(x.entries[i].Name, q.Prefix) || !visible(int32(i)) {
 			continue
 		}
 		best.add(int32(i), score)

@@ -32,7 +32,8 @@ const (
 		`"required":["name"],"additionalProperties":false}`
 )
 
-func searchInput() []byte {
+// QuerySchema returns the input schema of [SearchTool].
+func QuerySchema() json.RawMessage {
 	return fmt.Appendf(nil, `{"type":"object","properties":{`+
 		`"query":{"type":"string","maxLength":%d,"description":"What the tool should do: a verb and its object, in the words of the service, such as: create pull request"},`+
 		`"limit":{"type":"integer","minimum":1,"maximum":%d,"default":%d,"description":"Maximum number of tools to find"},`+
@@ -47,7 +48,7 @@ func newTools(description string, search, call mcp.Handler) (searchEntry, callEn
 	}
 	if searchEntry, err = newTool(&mcp.Tool{
 		Name: SearchTool, Title: "Search tools", Description: searchDescription + description,
-		InputSchema: searchInput(), OutputSchema: []byte(searchOutput),
+		InputSchema: QuerySchema(), OutputSchema: []byte(searchOutput),
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)},
 	}, search); err != nil {
 		return nil, nil, err
@@ -94,46 +95,61 @@ func readArguments(arguments json.RawMessage, known ...string) (jsonscan.Members
 
 // find handles a call of [SearchTool].
 func (p *provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	q, err := readQuery(call.Member("arguments"))
+	q, err := ReadQuery(call.Member("arguments"))
 	if err != nil {
 		return failure(err), nil
 	}
 	catalog := p.source.Catalog()
+	return newFound(Find(ctx, catalog, call.Caller, q)), nil
+}
+
+// Find returns the best tools of a catalog that a caller sees, the best first. The index of the catalog is built by the first
+// call.
+func Find(ctx context.Context, catalog *server.Catalog, caller *mcp.Caller, q Query) []*server.Entry {
 	index := indexOf(catalog)
-	return newFound(index.entries, index.search(q, func(tool int32) bool {
+	numbers := index.search(q, func(tool int32) bool {
 		e := index.entries[tool]
 		if e.Visible == nil {
 			return true
 		}
-		seen, err := catalog.LookupFor(ctx, call.Caller, mcp.KindTool, e.Name)
+		seen, err := catalog.LookupFor(ctx, caller, mcp.KindTool, e.Name)
 		return seen == e && err == nil
-	})), nil
+	})
+	found := make([]*server.Entry, len(numbers))
+	for i, tool := range numbers {
+		found[i] = index.entries[tool]
+	}
+	return found
 }
 
-// A query has the arguments of a search.
-type query struct {
-	text   string
-	prefix string
-	limit  int
+// A Query has the arguments of [SearchTool].
+type Query struct {
+	// Text says what the tools should do, in at most 1,024 bytes.
+	Text string
+	// Prefix is what the names of the tools begin with. "" means any name.
+	Prefix string
+	// Limit is how many tools are found at most, from 1 to 50.
+	Limit int
 }
 
-func readQuery(arguments json.RawMessage) (query, error) {
+// ReadQuery reads the arguments of [SearchTool] by the schema of [QuerySchema]. The error is for the model.
+func ReadQuery(arguments json.RawMessage) (Query, error) {
 	members, err := readArguments(arguments, "query", "limit", "prefix")
 	if err != nil {
-		return query{}, err
+		return Query{}, err
 	}
-	q := query{limit: defaultLimit}
-	if q.text, err = readText("query", members.Get("query")); err != nil {
-		return query{}, err
+	q := Query{Limit: defaultLimit}
+	if q.Text, err = readText("query", members.Get("query")); err != nil {
+		return Query{}, err
 	}
 	if prefix := members.Get("prefix"); jsonscan.IsPresent(prefix) {
-		if q.prefix, err = readText("prefix", prefix); err != nil {
-			return query{}, err
+		if q.Prefix, err = readText("prefix", prefix); err != nil {
+			return Query{}, err
 		}
 	}
 	if limit := members.Get("limit"); jsonscan.IsPresent(limit) {
-		if q.limit, err = strconv.Atoi(string(limit)); err != nil || q.limit < 1 || q.limit > maxLimit {
-			return query{}, fmt.Errorf("limit must be an integer from 1 to %d, not %.40s", maxLimit, limit)
+		if q.Limit, err = strconv.Atoi(string(limit)); err != nil || q.Limit < 1 || q.Limit > maxLimit {
+			return Query{}, fmt.Errorf("limit must be an integer from 1 to %d, not %.40s", maxLimit, limit)
 		}
 	}
 	return q, nil
@@ -154,10 +170,10 @@ func readText(name string, value []byte) (string, error) {
 // structured content and as text.
 type found []byte
 
-func newFound(entries []*server.Entry, tools []int32) found {
+func newFound(tools []*server.Entry) found {
 	size := len(`{"tools":[]}`)
 	for i, tool := range tools {
-		size += len(entries[tool].Definition.JSON()) + 1
+		size += len(tool.Definition.JSON()) + 1
 		if i > 0 && size > maxFound {
 			tools = tools[:i]
 			break
@@ -168,7 +184,7 @@ func newFound(entries []*server.Entry, tools []int32) found {
 		if i > 0 {
 			f = append(f, ',')
 		}
-		f = append(f, entries[tool].Definition.JSON()...)
+		f = append(f, tool.Definition.JSON()...)
 	}
 	return append(f, `]}`...)
 }
