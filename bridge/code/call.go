@@ -1,0 +1,212 @@
+package code
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/task"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// A toolCall is one call that a script makes.
+type toolCall struct {
+	run       *run
+	number    int       // from 1
+	text      string    // how the script calls the function
+	function  *function // nil if there is none
+	arguments string
+
+	outcome   *outcome
+	delivered bool               // the script has got the outcome
+	asks      *mcp.InputRequired // the call waits for an answer
+}
+
+type toolCallKey struct{}
+
+// claim is the middleware nearest to the functions of tools. It records that a tool begins that must not run twice.
+func claim(next mcp.Handler) mcp.Handler {
+	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+		if c, _ := ctx.Value(toolCallKey{}).(*toolCall); c != nil {
+			if err := c.begin(ctx, call.Target()); err != nil {
+				return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the call was not made: " + err.Error()}
+			}
+		}
+		return next(ctx, call)
+	}
+}
+
+// restarts is how often a script that runs as a task may begin again. The journal prevents that its calls are made twice.
+const restarts = 3
+
+// begin records that the tool of the call begins.
+func (c *toolCall) begin(ctx context.Context, target *mcp.Target) error {
+	if run := task.RunOf(ctx); run != nil && c.run.call.TaskID() != "" {
+		most := 0
+		if c.run.provider.shared {
+			most = restarts
+		}
+		if err := run.Begin(ctx, most); err != nil {
+			return err
+		}
+	}
+	if mayRunAgain(target) {
+		return nil
+	}
+	return c.run.journal.begin(ctx, c.number)
+}
+
+// mayRunAgain reports whether a call of a tool may be made twice. Annotations of a server that is not trusted do not count.
+func mayRunAgain(t *mcp.Target) bool {
+	if t == nil || !t.Origin.Trusted && t.Origin != (mcp.Origin{}) {
+		return false
+	}
+	hints := t.Definition.Annotations()
+	return hints.ReadOnlyHint != nil && *hints.ReadOnlyHint || hints.IdempotentHint != nil && *hints.IdempotentHint
+}
+
+// execute makes the call, as if the caller of the script had made it, and sets what has become of it: an outcome, or a question.
+// It sets nothing if ctx has ended.
+func (c *toolCall) execute(ctx context.Context) {
+	result, err := c.serve(context.WithValue(ctx, toolCallKey{}, c))
+	if asks, ok := mcp.AsInputRequired(err); ok {
+		c.asks = c.outside(asks)
+		c.run.journal.asked(c.number)
+		return
+	}
+	if err != nil && ctx.Err() != nil {
+		return
+	}
+	c.outcome = newOutcome(result, err, c.run.provider.options.Limits.CallResult)
+	c.run.journal.ended(ctx, c.number, c.outcome)
+}
+
+func (c *toolCall) serve(ctx context.Context) (mcp.Result, error) {
+	outer := c.run.call
+	params := outer.Params()
+	params, err := jsonscan.Splice(make(json.RawMessage, 0, len(params)+len(c.arguments)), params,
+		jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, c.function.entry.Name)},
+		jsonscan.Edit{Name: "arguments", Value: []byte(c.arguments)})
+	if err != nil {
+		return nil, err
+	}
+	entered, err := outer.Enter(nil, params, nil)
+	if err != nil {
+		return nil, err
+	}
+	// The calls of a script run at the same time, so each has values of its own.
+	own, err := entered.WithResponder(&responder{c})
+	if err != nil {
+		return nil, err
+	}
+	if e := c.function.entry; e.Tasks != nil && e.Task != server.TaskForbidden {
+		if err := own.BecomeTask(mcp.TaskRequest{}); err != nil { // the client cannot know a task of the tool
+			return nil, err
+		}
+	}
+	own.FreezeArguments(nil) // that the script was approved says nothing about the arguments of its calls
+	return c.run.provider.source.Serve(ctx, own)
+}
+
+// newOutcome returns the outcome of a call that has ended. most is the largest size of a result.
+func newOutcome(result mcp.Result, err error, most int) *outcome {
+	if refusal, ok := errors.AsType[mcp.ToolRefusal](err); ok {
+		if refused := refusal.ToolResult(); refused != nil {
+			result, err = refused, nil
+		}
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = result.AppendJSON(nil)
+	}
+	if err != nil {
+		upstream, _ := errors.AsType[*bridge.UpstreamError](err)
+		return &outcome{Error: publicText(err), Unknown: upstream != nil && upstream.Delivery == jsonrpc.MaybeExecuted}
+	}
+	if len(raw) > most {
+		return &outcome{Error: fmt.Sprintf("the call was made, and its result has %d bytes, more than %d", len(raw), most)}
+	}
+	return &outcome{Result: raw}
+}
+
+// publicText returns what the caller of a tool may read of an error of [server.Server.Serve].
+func publicText(err error) string {
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return wire.Message
+	}
+	return "the call failed"
+}
+
+// A responder connects a call of a script with the caller of the script. The keys of its questions and values begin with the
+// number of the call.
+type responder struct{ *toolCall }
+
+var _ mcp.Responder = (*responder)(nil)
+
+func (c *toolCall) key(key string) string { return "c" + strconv.Itoa(c.number) + "/" + key }
+
+// Notify passes on notifications. The progress of all calls of a script together is the progress of the script.
+func (r *responder) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
+	if method != mcp.NotificationProgress {
+		return r.run.call.Notify(ctx, method, params)
+	}
+	encoded, err := params.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	var report mcp.ProgressParams
+	if err := json.Unmarshal(encoded, &report); err != nil {
+		return err
+	}
+	message := r.text
+	if report.Total != nil {
+		message += fmt.Sprintf(" %g of %g", report.Progress, *report.Total)
+	}
+	if report.Message != "" {
+		message += ": " + report.Message
+	}
+	return r.run.report(ctx, message)
+}
+
+// Input returns questions with their keys inside of the call.
+func (r *responder) Input(key string, question mcp.InputRequest) (json.RawMessage, error) {
+	answer, err := r.run.call.Input(r.key(key), question)
+	if _, asks := mcp.AsInputRequired(err); asks {
+		return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
+	}
+	return answer, err
+}
+
+// outside returns questions with the keys that they have in the call of the script.
+func (c *toolCall) outside(asks *mcp.InputRequired) *mcp.InputRequired {
+	requests := make(map[string]mcp.InputRequest, len(asks.Requests))
+	for key, question := range asks.Requests {
+		requests[c.key(key)] = question
+	}
+	return &mcp.InputRequired{Requests: requests, Task: asks.Task}
+}
+
+func (r *responder) Load(key string) (json.RawMessage, bool) { return r.run.call.Load(r.key(key)) }
+func (r *responder) Store(key string, value json.RawMessage) { r.run.call.Store(r.key(key), value) }
+func (r *responder) ID() string                              { return r.run.call.ID() + "/c" + strconv.Itoa(r.number) }
+func (r *responder) OnDone(fn func())                        { r.run.call.OnDone(fn) }
+func (r *responder) Detach(retry time.Duration)              { r.run.call.Detach(retry) }
+func (r *responder) TaskID() string                          { return r.run.call.TaskID() }
+
+// report sends progress of the script to its caller, if it has asked for that.
+func (r *run) report(ctx context.Context, message string) error {
+	token := r.call.ProgressToken()
+	if token == nil {
+		return nil
+	}
+	return r.call.Notify(ctx, mcp.NotificationProgress, &mcp.ProgressParams{
+		ProgressToken: mcp.ProgressToken(token), Progress: float64(r.reports.Add(1)), Message: message,
+	})
+}

@@ -1,0 +1,106 @@
+package code
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/dovetail-go/dovetail/bridge/internal/tooltype"
+	"github.com/dovetail-go/dovetail/bridge/search"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// shortArgument is the argument of [SearchTool] that package search does not have.
+const shortArgument = "short"
+
+// findSchema returns the input schema of [SearchTool].
+func findSchema() (json.RawMessage, error) {
+	schema := search.QuerySchema()
+	properties, err := jsonscan.Find(schema, "properties")
+	if err != nil {
+		return nil, err
+	}
+	properties, err = jsonscan.Splice(nil, properties, jsonscan.Edit{Name: shortArgument,
+		Value: []byte(`{"type":"boolean","default":false,"description":"Leave out the descriptions of tools and arguments"}`)})
+	if err != nil {
+		return nil, err
+	}
+	return jsonscan.Splice(nil, schema, jsonscan.Edit{Name: "properties", Value: properties})
+}
+
+// find handles a call of [SearchTool].
+func (p *provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	query, short, err := readFind(call.Member("arguments"))
+	if err != nil {
+		return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(err.Error())}, IsError: true}, nil
+	}
+	catalog := p.source.Catalog()
+	found := search.Find(ctx, catalog, call.Caller, query)
+	return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(namesOf(catalog).declare(found, short))}}, nil
+}
+
+// readFind reads the arguments of [SearchTool]. The error is for the model.
+func readFind(arguments json.RawMessage) (query search.Query, short bool, err error) {
+	if arguments == nil {
+		arguments = json.RawMessage("{}")
+	}
+	value, err := jsonscan.Find(arguments, shortArgument)
+	if err == nil && jsonscan.IsPresent(value) {
+		if err = json.Unmarshal(value, &short); err != nil {
+			return query, false, fmt.Errorf("%s must be true or false", shortArgument)
+		}
+		arguments, err = jsonscan.Splice(nil, arguments, jsonscan.Edit{Name: shortArgument})
+	}
+	if err != nil {
+		return query, false, fmt.Errorf("arguments: %w", err)
+	}
+	query, err = search.ReadQuery(arguments)
+	return query, short, err
+}
+
+// maxDeclared is how many bytes of declarations a search returns; the best tool may have more.
+const maxDeclared = 256 << 10
+
+// declare returns declarations of tools in TypeScript.
+func (n *namespace) declare(tools []*server.Entry, short bool) string {
+	if len(tools) == 0 {
+		return "No tool was found."
+	}
+	types := &tooltype.TypeScript{Short: short, Names: tooltype.Reserve(strings.Fields(reserved)...)}
+	var text strings.Builder
+	for i, tool := range tools {
+		if i > 0 && text.Len() > maxDeclared {
+			break
+		}
+		text.WriteString(n.byTool[tool.Name].declaration(types, short))
+	}
+	if declared := types.Declarations(); declared != "" {
+		return text.String() + "\n" + declared
+	}
+	return text.String()
+}
+
+// declaration returns the declaration of a function: files.read_text_file(input: { path: string }): Promise<string>.
+func (f *function) declaration(types *tooltype.TypeScript, short bool) string {
+	var text strings.Builder
+	var tool struct {
+		Description  string
+		InputSchema  json.RawMessage
+		OutputSchema json.RawMessage
+	}
+	_ = json.Unmarshal(f.entry.Definition.JSON(), &tool) // a definition that is not valid has no schemas, so its types are unknown
+	if !short {
+		text.WriteString(tooltype.Block("", tool.Description))
+	}
+	name := tooltype.Exported(f.entry.Name)
+	input := types.Expression(tooltype.Input(tool.InputSchema), name+"Input")
+	output := "string"
+	if tool.OutputSchema != nil {
+		output = types.Expression(tooltype.Of(tool.OutputSchema), name+"Output")
+	}
+	fmt.Fprintf(&text, "%s(input: %s): Promise<%s>\n", f, input, output)
+	return text.String()
+}

@@ -1,0 +1,334 @@
+package code
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/internal/token"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// A script that asks runs again, from its beginning, when there is an answer. It then has to do the same: it is given the same
+// time and random numbers, and the same results in the same order. So a run is a function of its source and of a history.
+
+// A history is what determines a run.
+type history struct {
+	Began int64          `json:"began"` // Unix milliseconds
+	Seed  uint64         `json:"seed"`
+	Calls []recordedCall `json:"calls,omitempty"` // in the order in which the script has made them
+	// Delivered has the numbers of the calls, from 1, in the order in which the script got the results, and the times.
+	Delivered []delivery `json:"delivered,omitempty"`
+}
+
+// A recordedCall is a call that a script has made.
+type recordedCall struct {
+	Digest  string   `json:"digest"`          // of the function and the arguments
+	Begun   bool     `json:"begun,omitempty"` // a tool that must not run twice has begun
+	Outcome *outcome `json:"outcome,omitempty"`
+}
+
+// A delivery is the moment at which a script gets the result of a call.
+type delivery struct {
+	Call int   `json:"call"`
+	Time int64 `json:"time"` // Unix milliseconds
+}
+
+// An outcome is how a call has ended: a result, or an error.
+type outcome struct {
+	Result  json.RawMessage `json:"result,omitempty"` // as the server has sent it
+	Error   string          `json:"error,omitempty"`
+	Unknown bool            `json:"unknown,omitempty"` // the call may have been executed
+	lost    bool            // the result was too large to be kept
+}
+
+func digestOf(function, arguments string) string {
+	digest := sha256.Sum256(token.Binding("call of a script", function, arguments))
+	return base64.RawURLEncoding.EncodeToString(digest[:16])
+}
+
+// A savedRun is a history in the store. Whoever has changed it last continues the run.
+type savedRun struct {
+	Pauses  int             `json:"pauses"`
+	Ended   bool            `json:"ended,omitempty"`
+	History json.RawMessage `json:"history,omitempty"`
+}
+
+// A clientState is what the client carries while a script waits for an answer.
+type clientState struct {
+	Pauses  int             `json:"pauses"`
+	History json.RawMessage `json:"history,omitempty"` // without a shared store
+}
+
+const (
+	// stateKey is the key of the clientState in the call.
+	stateKey = "io.dovetail/script"
+	// keptFor is how long the history is kept, from the last change: a client's state is valid for as long.
+	keptFor = time.Hour
+	// storeTimeout bounds what is written when the call has ended.
+	storeTimeout = 5 * time.Second
+)
+
+// A failure is why a script has failed, in words for the model.
+type failure struct{ text string }
+
+// Error returns the text.
+func (f *failure) Error() string { return f.text }
+
+func failuref(format string, args ...any) error { return &failure{fmt.Sprintf(format, args...)} }
+
+// Failures of a run that cannot continue.
+var (
+	errContinued = failuref("the script was continued elsewhere with the same answers")
+	errSpent     = failuref("the script cannot be continued with these answers: it has continued or ended already, or waited for more than an hour. Its calls were made")
+	errDiverged  = failuref("the script cannot be continued: it made another call than before its question. Its calls were made. Tools may have changed meanwhile")
+)
+
+// A journal keeps the history of a run. Its methods may be called concurrently.
+type journal struct {
+	provider *provider
+	call     *mcp.Call
+	key      string
+
+	mu      sync.Mutex
+	history history
+	size    int // bytes of results in the history
+	pauses  int
+	saved   *state.Record[savedRun] // nil until something is in the store
+	failed  error                   // why the run cannot go on
+}
+
+// openJournal returns the journal of a call, with the history of its earlier runs.
+func (p *provider) openJournal(ctx context.Context, call *mcp.Call) (*journal, error) {
+	j := &journal{provider: p, call: call, key: "script/run/" + digestOf("run", call.ID())}
+	var carried *clientState
+	if text, ok := call.Load(stateKey); ok {
+		if err := json.Unmarshal(text, &carried); err != nil {
+			return nil, err
+		}
+	}
+	if carried == nil && call.TaskID() == "" {
+		j.history = history{Began: time.Now().UnixMilli(), Seed: rand.Uint64()}
+		return j, nil
+	}
+	var err error
+	switch j.saved, err = p.records.Load(ctx, j.key); {
+	case errors.Is(err, store.ErrNotFound) && carried == nil:
+		j.saved = nil
+		j.history = history{Began: time.Now().UnixMilli(), Seed: rand.Uint64()}
+		return j, nil
+	case errors.Is(err, store.ErrNotFound) && carried.History != nil:
+		j.saved, j.pauses = nil, carried.Pauses
+		err = json.Unmarshal(carried.History, &j.history)
+	case errors.Is(err, store.ErrNotFound):
+		return nil, errSpent
+	case err != nil:
+		return nil, err
+	case j.saved.Value.Ended || carried != nil && carried.Pauses != j.saved.Value.Pauses:
+		return nil, errSpent
+	default:
+		j.pauses = j.saved.Value.Pauses
+		err = json.Unmarshal(j.saved.Value.History, &j.history)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range j.history.Calls {
+		if c.Outcome != nil {
+			j.size += len(c.Outcome.Result)
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j, j.save(ctx, false) // an earlier run that has not ended cannot continue now
+}
+
+// failure returns why the run cannot go on, or nil.
+func (j *journal) failure() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failed
+}
+
+// save writes the history. j.mu is held.
+func (j *journal) save(ctx context.Context, ended bool) error {
+	if j.failed == nil {
+		j.failed = j.trySave(ctx, ended)
+	}
+	return j.failed
+}
+
+func (j *journal) trySave(ctx context.Context, ended bool) error {
+	value := savedRun{Pauses: j.pauses, Ended: ended}
+	if !ended {
+		encoded, err := json.Marshal(&j.history)
+		if err != nil {
+			return err
+		}
+		value.History = encoded
+	}
+	until := time.Now().Add(keptFor)
+	saved, err := j.write(ctx, value, until)
+	switch {
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrNotFound):
+		return errContinued
+	case err != nil:
+		return err
+	}
+	j.saved = saved
+	return nil
+}
+
+func (j *journal) write(ctx context.Context, value savedRun, until time.Time) (*state.Record[savedRun], error) {
+	records, known := j.provider.records, j.saved
+	if known == nil {
+		return records.Create(ctx, j.key, value, until)
+	}
+	return records.UpdateFrom(ctx, j.key, known, func(r *state.Record[savedRun]) error {
+		if r.Revision() != known.Revision() {
+			return errContinued
+		}
+		r.Value, r.Until = value, until
+		return nil
+	})
+}
+
+// made records that the script makes its next call, or compares the call with the history. It returns what the history has.
+func (j *journal) made(number int, digest string) (recordedCall, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if number > len(j.history.Calls) {
+		j.history.Calls = append(j.history.Calls, recordedCall{Digest: digest})
+	}
+	made := j.history.Calls[number-1]
+	if made.Digest != digest {
+		return made, errDiverged
+	}
+	return made, nil
+}
+
+// begin records that the tool of a call begins, if it must not run twice. It returns an error if another run continues the script.
+func (j *journal) begin(ctx context.Context, number int) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history.Calls[number-1].Begun = true
+	if j.saved == nil && (j.call.TaskID() == "" || !j.provider.shared) {
+		return nil // nobody can begin this run again
+	}
+	return j.save(ctx, false)
+}
+
+// asked records that a call that may have begun waits for an answer, and begins again.
+func (j *journal) asked(number int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history.Calls[number-1].Begun = false
+}
+
+// ended records the outcome of a call. After a call that must not run twice, the history is written.
+func (j *journal) ended(ctx context.Context, number int, o *outcome) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c := &j.history.Calls[number-1]
+	c.Outcome = o
+	if j.size += len(o.Result); j.size > j.provider.options.Limits.State {
+		j.size -= len(o.Result)
+		c.Outcome = &outcome{lost: true}
+	}
+	if c.Begun && j.saved != nil {
+		_ = j.save(ctx, false) // failure returns the error
+	}
+}
+
+// next returns the number of the call whose result the script gets as the given delivery, from 0, or 0 if the history has no
+// such delivery.
+func (j *journal) next(delivered int) (call int, at int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if delivered == len(j.history.Delivered) {
+		return 0, 0
+	}
+	d := j.history.Delivered[delivered]
+	return d.Call, d.Time
+}
+
+// isDelivered reports whether the history says when the script gets the result of a call.
+func (j *journal) isDelivered(call int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.history.Delivered, func(d delivery) bool { return d.Call == call })
+}
+
+// delivered records that the script gets the result of a call, and returns the time for the script.
+func (j *journal) delivered(call int) int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d := delivery{call, time.Now().UnixMilli()}
+	j.history.Delivered = append(j.history.Delivered, d)
+	return d.Time
+}
+
+// pause keeps the history until the caller has answered.
+func (j *journal) pause(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for number, c := range j.history.Calls {
+		if c.Outcome != nil && c.Outcome.lost {
+			return failuref("the results before call %d have more than %d bytes and cannot be kept while a person is asked. "+
+				"Make the calls that ask first, or in another script", number+2, j.provider.options.Limits.State)
+		}
+	}
+	j.pauses++
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := j.save(ctx, false); err != nil {
+		return err
+	}
+	carried := clientState{Pauses: j.pauses}
+	if !j.provider.shared {
+		carried.History = j.saved.Value.History
+	}
+	text, err := json.Marshal(carried)
+	if err != nil {
+		return err
+	}
+	j.call.Store(stateKey, text)
+	return nil
+}
+
+// interrupted keeps what has ended when a run stops that another run continues.
+func (j *journal) interrupted(ctx context.Context) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.saved == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := j.save(ctx, false); err != nil {
+		j.provider.options.Logger.Warn("what a script has done cannot be kept", "error", err)
+	}
+}
+
+// close notes that the script has ended, so that no old state continues it.
+func (j *journal) close(ctx context.Context) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.saved == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := j.save(ctx, true); err != nil {
+		j.provider.options.Logger.Warn("the end of a script cannot be kept", "error", err)
+	}
+}

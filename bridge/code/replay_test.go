@@ -1,0 +1,330 @@
+package code_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge/code"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+// An exchange is the responder of a call that may run several times: what its client carries between the runs.
+type exchange struct {
+	mu      sync.Mutex
+	id      string
+	stored  map[string]json.RawMessage
+	answers map[string]json.RawMessage
+}
+
+func (e *exchange) Notify(context.Context, string, jsonrpc.Appender) error { return nil }
+
+func (e *exchange) Input(key string, question mcp.InputRequest) (json.RawMessage, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if answer, ok := e.answers[key]; ok {
+		return answer, nil
+	}
+	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
+}
+
+func (e *exchange) Load(key string) (json.RawMessage, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	value, ok := e.stored[key]
+	return value, ok
+}
+
+func (e *exchange) Store(key string, value json.RawMessage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stored[key] = value
+}
+
+func (e *exchange) ID() string         { return e.id }
+func (*exchange) OnDone(func())        {}
+func (*exchange) Detach(time.Duration) {}
+func (*exchange) TaskID() string       { return "" }
+func newExchange(id string) *exchange {
+	return &exchange{id: id, stored: map[string]json.RawMessage{}, answers: map[string]json.RawMessage{}}
+}
+
+// copy returns the same state, which the client sends again.
+func (e *exchange) copy() *exchange {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := newExchange(e.id)
+	maps.Copy(c.stored, e.stored)
+	maps.Copy(c.answers, e.answers)
+	return c
+}
+
+// A replica offers scripts. Others offer the same ones over the same store.
+type replica struct {
+	server *server.Server
+	dead   atomic.Bool // its store cannot be reached, as if it were killed
+}
+
+// A mortal is a store that a dead replica cannot reach.
+type mortal struct {
+	store.Store
+	of *replica
+}
+
+var errDead = errors.New("the replica is dead")
+
+func (m *mortal) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	if m.of.dead.Load() {
+		return 0, errDead
+	}
+	return m.Store.Create(ctx, key, value, ttl)
+}
+
+func (m *mortal) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	if m.of.dead.Load() {
+		return 0, errDead
+	}
+	return m.Store.Update(ctx, key, value, revision, ttl)
+}
+
+func newReplica(t *testing.T, tools *server.Server, shared store.Store, limits code.Limits) *replica {
+	t.Helper()
+	r := &replica{server: server.New(mcp.Implementation{Name: "scripts"}, nil)}
+	opts := &code.Options{Engine: engine(), Limits: limits}
+	if shared != nil {
+		opts.Store = &mortal{shared, r}
+	}
+	scripts, err := code.New(tools.Provider(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.server.Mount(scripts, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.server.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// run makes one run of a call.
+func (r *replica) run(ctx context.Context, script string, e mcp.Responder) (*result, error) {
+	arguments, err := json.Marshal(map[string]any{"name": code.ScriptTool, "arguments": map[string]string{"script": script}})
+	if err != nil {
+		return nil, err
+	}
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, arguments)
+	if err != nil {
+		return nil, err
+	}
+	call := mcp.NewCall(request, &mcp.Caller{}, e)
+	got, err := r.server.Serve(ctx, &call)
+	if err != nil {
+		return nil, err
+	}
+	text := got.(*mcp.CallToolResult).Text()
+	made := new(result)
+	if err := json.Unmarshal([]byte(text), made); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, text)
+	}
+	made.IsError = got.(*mcp.CallToolResult).IsError
+	return made, nil
+}
+
+// newSlowTools returns tools that take a random time, and count what they do. With ask, a person is asked first.
+func newSlowTools(l *ledger) *server.Server {
+	s := server.New(mcp.Implementation{Name: "tools"}, nil)
+	wait := func() { time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond) }
+	server.AddTool(s, server.Tool{Name: "read", TextOnly: true, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}, func(_ context.Context, _ *server.Request, in text) (string, error) {
+		wait()
+		return in.Text, nil
+	})
+	server.AddTool(s, server.Tool{Name: "write", TextOnly: true}, func(_ context.Context, _ *server.Request, in text) (string, error) {
+		l.add(in.Text)
+		wait()
+		return in.Text, nil
+	})
+	server.AddTool(s, server.Tool{Name: "fail", TextOnly: true}, func(_ context.Context, _ *server.Request, in text) (string, error) {
+		l.add(in.Text)
+		wait()
+		return "", errors.New(in.Text)
+	})
+	server.AddTool(s, server.Tool{Name: "ask", TextOnly: true}, func(_ context.Context, r *server.Request, in text) (string, error) {
+		wait()
+		answer, err := server.Elicit[string](r, "q", in.Text)
+		if err != nil {
+			return "", err
+		}
+		l.add(in.Text)
+		wait()
+		return answer, nil
+	})
+	return s
+}
+
+// A writer writes random scripts, whose calls have different arguments.
+type writer struct {
+	*rand.Rand
+	id    string
+	calls int
+}
+
+// expression returns an expression with calls, whose value is a list of texts.
+func (w *writer) expression(depth int) string {
+	if w.calls > 12 || depth > 3 {
+		return `["-"]`
+	}
+	switch w.IntN(7) {
+	case 0:
+		return fmt.Sprintf("(await Promise.all([%s].map(async (x) => await x))).flat()", w.list(depth, func(e string) string { return "(async () => " + e + ")()" }))
+	case 1:
+		return fmt.Sprintf("[...%s, ...%s]", w.expression(depth+1), w.expression(depth+1))
+	case 2:
+		return fmt.Sprintf("await (async () => { const a = %s; if (a.join().length %% 2) { return [...a, ...%s] } return a })()", w.expression(depth+1), w.expression(depth+1))
+	case 3: // what comes first decides
+		return fmt.Sprintf("await (async () => { const a = %s, b = %s; const first = await Promise.race([a, b]); return [...first, await %s, ...(await a), ...(await b)] })()",
+			w.promise(depth), w.promise(depth), w.call("first.join()"))
+	case 4:
+		return fmt.Sprintf("await (async () => { try { return [await %s] } catch (e) { return [e.message] } })()", w.callOf("fail", ""))
+	default:
+		return fmt.Sprintf("[await %s]", w.call(""))
+	}
+}
+
+func (w *writer) promise(depth int) string { return "(async () => " + w.expression(depth+1) + ")()" }
+
+func (w *writer) list(depth int, wrap func(string) string) string {
+	var parts []string
+	for range 2 + w.IntN(3) {
+		parts = append(parts, wrap(w.expression(depth+1)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// call returns a call of a random tool.
+func (w *writer) call(more string) string {
+	return w.callOf([]string{"read", "write", "write", "ask", "ask"}[w.IntN(5)], more)
+}
+
+func (w *writer) callOf(tool, more string) string {
+	w.calls++
+	text := strconv.Quote(fmt.Sprintf("%s.%d", w.id, w.calls))
+	if more != "" {
+		text += " + " + more + " + Math.random()"
+	}
+	return fmt.Sprintf("tools.%s({ text: %s })", tool, text)
+}
+
+// TestCallsOfScriptsAreMadeOnce: whatever the order of results, the pauses, the replicas, kills and states that are sent again,
+// no call that must not run twice is executed twice, and each script ends clearly.
+func TestCallsOfScriptsAreMadeOnce(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		t.Run(fmt.Sprintf("shared store %v", shared), func(t *testing.T) { testOnce(t, shared) })
+	}
+}
+
+func testOnce(t *testing.T, shared bool) {
+	count := 60
+	if n, err := strconv.Atoi(os.Getenv("DOVETAIL_SCRIPTS")); err == nil {
+		count = n
+	}
+	l := &ledger{}
+	tools := newSlowTools(l)
+	var keep store.Store
+	if shared {
+		memory, err := store.NewMemory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer memory.Close()
+		keep = memory
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+	var ended, failed, unknown, pauses int
+	for i := range count {
+		w := &writer{Rand: random, id: fmt.Sprint("s", i)}
+		script := "return " + w.expression(0)
+		replicas := []*replica{newReplica(t, tools, keep, code.Limits{}), newReplica(t, tools, keep, code.Limits{})}
+		e := newExchange(fmt.Sprint("call ", i))
+		var old []*exchange
+		for round := range 30 {
+			r := replicas[0]
+			if shared {
+				r = replicas[random.IntN(2)]
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			killed := shared && round > 0 && random.IntN(4) == 0
+			var timer *time.Timer
+			if killed {
+				timer = time.AfterFunc(time.Duration(random.IntN(2000))*time.Microsecond, func() { r.dead.Store(true); cancel() })
+			}
+			run := e.copy()
+			got, err := r.run(ctx, script, run)
+			if timer != nil {
+				timer.Stop()
+			}
+			cancel()
+			if r.dead.Load() && (err != nil || got.IsError) { // the client sends the same state to another replica
+				replicas = []*replica{newReplica(t, tools, keep, code.Limits{}), newReplica(t, tools, keep, code.Limits{})}
+				continue
+			}
+			if len(old) > 0 && random.IntN(2) == 0 { // the client sends an old state again
+				again := old[random.IntN(len(old))].copy()
+				if r, err := replicas[0].run(t.Context(), script, again); err == nil && !r.IsError && got == nil {
+					t.Errorf("%s: an old state has ended the script: %s", script, r.Value)
+				}
+			}
+			asked, asks := mcp.AsInputRequired(err)
+			if !asks {
+				switch {
+				case err != nil:
+					t.Fatalf("%s: %v", script, err)
+				case got.IsError && strings.Contains(got.Error, "UnknownOutcome"):
+					unknown++
+				case got.IsError:
+					failed++
+					if !strings.Contains(got.Error, "cannot be continued") && !strings.Contains(got.Error, "continued elsewhere") {
+						t.Errorf("%s: %s", script, got.Error)
+					}
+				default:
+					ended++
+				}
+				break
+			}
+			pauses++
+			old = append(old, run)
+			e = run.copy()
+			for key, question := range asked.Requests {
+				e.answers[key] = json.RawMessage(`{"action":"accept","content":{"value":` + strconv.Quote("answer "+strconv.Itoa(len(question.Params))) + `}}`)
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for what, times := range l.done {
+		if times > 1 {
+			t.Errorf("%s was executed %d times", what, times)
+		}
+	}
+	t.Logf("%d scripts: %d ended, %d with an unknown outcome, %d refused, %d pauses, %d calls", count, ended, unknown, failed, pauses, len(l.done))
+	if ended < count/2 || pauses < count/2 {
+		t.Errorf("only %d scripts of %d have ended, with %d pauses", ended, count, pauses)
+	}
+}
