@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/dovetail-go/dovetail v0.1.0
 	github.com/dovetail-go/dovetail/mcp/otelmcp v0.1.0
+	github.com/evanw/esbuild v0.28.2
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prometheus/client_golang v1.24.1
@@ -24,12 +25,15 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
+require github.com/tetratelabs/wazero v1.12.0 // indirect
+
 require (
 	github.com/bahlo/generic-list-go v0.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/buger/jsonparser v1.1.2 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dovetail-go/dovetail/bridge/code v0.1.0
 	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/code"
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/pin"
@@ -57,7 +58,8 @@ var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
 	expiry, remember, reload                                   time.Duration
-	open, launch, noApprovalToken, launchUnasked, search       bool
+	open, launch, noApprovalToken, launchUnasked               bool
+	search, scripts                                            bool
 	hosts                                                      []string
 	logins                                                     loginOptions
 }
@@ -80,6 +82,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
+	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. Paths for plain HTTP keep all tools")
 	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names and the address itself are always accepted", func(name string) error {
 		o.hosts = append(o.hosts, name)
 		_, err := httpguard.NewGuard(o.hosts, nil)
@@ -102,6 +105,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-insecure-launch-without-approval asks nobody: leave out -approve, or say with -policy which calls need approval")
 	case o.noApprovalToken && o.approve != "channel":
 		return misuse("-insecure-no-approval-token is for -approve channel")
+	case o.search && o.scripts:
+		return misuse("-search and -scripts offer the same tools in two ways: expected one of them")
 	case o.expiry <= 0:
 		return misuse("-expiry: expected a positive duration")
 	case o.remember < 0:
@@ -177,7 +182,8 @@ type hub struct {
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
 	server     *server.Server        // of all tools
-	clients    *server.Server        // for clients of MCP: server, or with -search one with two tools
+	clients    *server.Server        // for clients of MCP: server, or with -search and -scripts one with two tools
+	engine     *code.Engine          // of -scripts
 	site       *website              // nil without HTTP
 	started    chan struct{}         // closed when the servers have started, with HTTP
 
@@ -221,20 +227,26 @@ func (h *hub) open(ctx context.Context) (err error) {
 	return h.openClients()
 }
 
-// openClients makes the server for clients of MCP. With -search, the guards and observers of calls are in the server behind
-// it.
-func (h *hub) openClients() error {
-	if h.clients = h.server; !h.opts.search {
+// openClients makes the server for clients of MCP. With -search and -scripts, the guards and observers of calls are in the
+// server behind it.
+func (h *hub) openClients() (err error) {
+	offered := h.server.Provider()
+	switch {
+	case h.opts.search:
+		offered, err = search.New(offered, &search.Options{Logger: h.logger})
+	case h.opts.scripts:
+		offered, err = h.openScripts(offered)
+	default:
+		h.clients = h.server
 		return nil
 	}
-	found, err := search.New(h.server.Provider(), &search.Options{Logger: h.logger})
 	if err != nil {
 		return err
 	}
 	h.clients = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
 		Logger: h.logger, OnSession: h.telemetry.server.OnSession,
 	})
-	return h.clients.Mount(found, nil)
+	return h.clients.Mount(offered, nil)
 }
 
 // configs returns the valid servers of a file, and logs the errors of the others. err is the error of the file.
@@ -293,6 +305,9 @@ func (h *hub) close() error {
 	}
 	if h.site != nil {
 		errs = append(errs, h.site.shutdown(ctx))
+	}
+	if h.engine != nil {
+		errs = append(errs, h.engine.Close())
 	}
 	if h.journal != nil {
 		errs = append(errs, h.journal.Close())
