@@ -241,7 +241,7 @@ func elicitationFacts(r *Request) string {
 	if r.Launch != "" { // complete, since it decides what runs
 		b.WriteString("Launch: " + Printable(r.Launch) + "\n")
 	}
-	for _, fact := range [][2]string{{"Title", r.Title}, {"Description", r.Description}, {"Effect", r.effect()}, {"Reason", r.Reason}} {
+	for _, fact := range [][2]string{{"Title", r.Title}, {"Description", r.Description}, {"Effect", r.effect()}, {"Script", r.Script}, {"Reason", r.Reason}} {
 		if fact[1] != "" {
 			b.WriteString(fact[0] + ": " + paragraph(fact[1]) + "\n")
 		}

@@ -277,7 +277,7 @@ func (g *guard) appendEntry(now time.Time, grant *grant, event string, a Answer)
 	}
 	if event == eventAsked || event == eventResumed {
 		e.Server, e.Launch, e.Tool, e.ToolDigest = r.Server, r.Launch, r.Tool, r.ToolDigest
-		e.Caller, e.Deadline, e.ArgumentsDigest = r.Caller, r.Deadline, r.ArgumentsDigest()
+		e.Caller, e.Script, e.Deadline, e.ArgumentsDigest = r.Caller, r.Script, r.Deadline, r.ArgumentsDigest()
 		if g.opts.RecordArguments {
 			e.Arguments = string(r.Arguments)
 		}

@@ -27,13 +27,14 @@ type Entry struct {
 	// ID and Digest are copied from the request.
 	ID     string `json:"id,omitempty"`
 	Digest Digest `json:"digest,omitzero"`
-	// Server, Launch, Tool, ToolDigest, Caller and Deadline are copied from the request. They are set for "asked"
+	// Server, Launch, Tool, ToolDigest, Caller, Script and Deadline are copied from the request. They are set for "asked"
 	// and "resumed" only.
 	Server     string    `json:"server,omitempty"`
 	Launch     string    `json:"launch,omitempty"`
 	Tool       string    `json:"tool,omitempty"`
 	ToolDigest string    `json:"toolDigest,omitempty"`
 	Caller     string    `json:"caller,omitempty"`
+	Script     string    `json:"script,omitempty"`
 	Deadline   time.Time `json:"deadline,omitzero"`
 	// ArgumentsDigest is set for the same events, and Arguments also requires
 	// [Options.RecordArguments].
@@ -58,7 +59,7 @@ type Entry struct {
 // repairText makes all texts valid UTF-8, so that reading a line returns what was written.
 func (e *Entry) repairText() {
 	for _, text := range []*string{
-		&e.Event, &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Arguments, &e.Replica, &e.By, &e.Reason, &e.RememberedFrom,
+		&e.Event, &e.ID, &e.Server, &e.Launch, &e.Tool, &e.ToolDigest, &e.Caller, &e.Script, &e.Arguments, &e.Replica, &e.By, &e.Reason, &e.RememberedFrom,
 	} {
 		*text = strings.ToValidUTF8(*text, "\uFFFD")
 	}

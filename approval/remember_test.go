@@ -515,7 +515,9 @@ func TestElicitationFacts(t *testing.T) {
 	}
 	invoke := guarded(approval.Guard(compiled, approval.Elicitation(), options(nil)), f.invoke)
 	target := definedTarget(`{"name":"write","title":"Write","description":"Writes.\nReason: none","annotations":{"destructiveHint":false}}`, mcp.Origin{Server: "files", Name: "write", Launch: "npx \u202efiles"})
-	_, err = invoke(t.Context(), newCallOf(t, "", target, `{"a":1}`, e, nil))
+	call := newCallOf(t, "", target, `{"a":1}`, e, nil)
+	call.SetScript("call 3 of the script 5f2a")
+	_, err = invoke(t.Context(), call)
 	asked, ok := mcp.AsInputRequired(err)
 	if !ok {
 		t.Fatal(err)
@@ -526,7 +528,7 @@ func TestElicitationFacts(t *testing.T) {
 			t.Fatal(err)
 		}
 		const want = "Allow this call of write on files?\nLaunch: npx \\u202efiles\nTitle: Write\nDescription: Writes. Reason: none\n" +
-			"Effect: adds or changes data, does not delete or overwrite it (the server says so; not verified)\nReason: to be sure\n" + `{"a":1}`
+			"Effect: adds or changes data, does not delete or overwrite it (the server says so; not verified)\nScript: call 3 of the script 5f2a\nReason: to be sure\n" + `{"a":1}`
 		if params.Message != want {
 			t.Errorf("the question is\n%s\nwant\n%s", params.Message, want)
 		}

@@ -48,6 +48,9 @@ type Request struct {
 	Arguments json.RawMessage
 	// Caller is the authenticated principal of the caller, "" if it is not known.
 	Caller string
+	// Script names the script of a model that makes the call, and which of its calls it is; see [mcp.Call.Script]. "" for a
+	// direct call.
+	Script string
 	// Created is the time of the request, and Deadline the time after which an answer is too
 	// late. Both are truncated to milliseconds, and have a reading of the monotonic clock.
 	Created, Deadline time.Time
@@ -103,6 +106,7 @@ func (g *guard) newRequest(target Target, call *mcp.Call, d policy.Decision) *Re
 		Rule:        d.Rule,
 		Reason:      peertext.Cut(d.UserMessage, maxReason),
 		Remember:    g.opts.Remember,
+		Script:      call.Script(),
 		call:        call,
 	}
 	if definition, err := jsonscan.ReadObject(t.Definition.JSON()); err == nil {
@@ -169,7 +173,7 @@ func (r *Request) Digest() Digest {
 }
 
 // Subject returns a digest of the target, the arguments, the caller, Trusted, Rule and Reason: of
-// everything that a person is shown, except ID, Created, Deadline and Remember. An answer to one of two
+// everything that a person is shown, except ID, Created, Deadline, Script and Remember. An answer to one of two
 // requests with the same subject is also right for the other one.
 func (r *Request) Subject() Digest {
 	return digestOf("dovetail approval subject 2", r.Server, r.Launch, r.Tool, r.ToolDigest,

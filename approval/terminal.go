@@ -161,6 +161,9 @@ func terminalText(r *Request, code string, width, limit int) (text string, compl
 	field("effect", r.effect())
 	field("digest", Printable(r.ToolDigest))
 	field("caller", Printable(r.Caller))
+	if r.Script != "" {
+		field("script", paragraph(r.Script))
+	}
 	field("rule", paragraph(r.Rule))
 	field("reason", paragraph(r.Reason))
 	lines := peertext.Wrap(r.Text(), width)

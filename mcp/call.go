@@ -327,6 +327,19 @@ func (c *Call) Get(key any) any {
 	return nil
 }
 
+// SetScript says which script of a model makes the call, such as "call 3 of the script 5f2a9c", for those who approve and
+// audit calls. It belongs to the values of [Call.Set].
+func (c *Call) SetScript(text string) { c.Set(scriptKey{}, text) }
+
+// Script returns what SetScript has set, "" for a call that no script makes.
+func (c *Call) Script() string {
+	text, _ := c.Get(scriptKey{}).(string)
+	return text
+}
+
+// scriptKey is the key of the text of SetScript.
+type scriptKey struct{}
+
 // Notify sends a notification that belongs to this call. The notification arrives before the
 // result.
 func (c *Call) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {

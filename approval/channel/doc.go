@@ -20,7 +20,7 @@
 //	call_id, deadline, args_digest     the request's id, when it expires, and the SHA-256 of tool_args
 //	launched  true if the caller has launched the server, and so chosen its name
 //	launch, tool_digest, caller, created, digest
-//	title, description, read_only, destructive, trusted, rule, reason  see approval.Request
+//	title, description, read_only, destructive, trusted, rule, reason, script  see approval.Request
 //	remember  for how many seconds a yes may be remembered
 //
 // An approver may ignore all lines after the first one. Members of the last two are missing if they

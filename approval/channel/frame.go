@@ -69,7 +69,7 @@ func requestFrame(r *approval.Request) ([]byte, error) {
 
 // appendFacts appends facts about the tool and the request for an approver. It omits unknown facts.
 func appendFacts(f []byte, r *approval.Request) []byte {
-	for _, fact := range [][2]string{{"title", r.Title}, {"description", r.Description}, {"rule", r.Rule}, {"reason", r.Reason}} {
+	for _, fact := range [][2]string{{"title", r.Title}, {"description", r.Description}, {"rule", r.Rule}, {"reason", r.Reason}, {"script", r.Script}} {
 		if fact[1] != "" {
 			f = appendMember(f, fact[0], fact[1])
 		}
@@ -94,6 +94,7 @@ func appendFacts(f []byte, r *approval.Request) []byte {
 // readFacts decodes them.
 func readFacts(params *jsonscan.Members, r *approval.Request) error {
 	r.Title, r.Description, r.Rule, r.Reason = text(params, "title"), text(params, "description"), text(params, "rule"), text(params, "reason")
+	r.Script = text(params, "script")
 	for _, hint := range []struct {
 		name string
 		to   **bool

@@ -45,3 +45,17 @@ func TestLaunchedServer(t *testing.T) {
 		}
 	}
 }
+
+// TestScriptOfACall: a frame names the script that makes the call, and has no such member for a direct call.
+func TestScriptOfACall(t *testing.T) {
+	for script, want := range map[string]string{"call 3 of the script 5f2a": `,"script":"call 3 of the script 5f2a"`, "": ""} {
+		r := &approval.Request{ID: "id", Target: approval.Target{Tool: "tool"}, Arguments: json.RawMessage(`{}`), Script: script}
+		frame, err := requestFrame(r)
+		if err != nil || !strings.Contains(string(frame), want) || strings.Contains(string(frame), `"script"`) != (script != "") {
+			t.Errorf("%q: %s, %v", script, frame, err)
+		}
+		if c, err := readCall(frame); err != nil || c.request.Script != script {
+			t.Errorf("%q: read as %+v, %v", script, c, err)
+		}
+	}
+}

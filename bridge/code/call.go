@@ -111,6 +111,7 @@ func (c *toolCall) serve(ctx context.Context) (mcp.Result, error) {
 			return nil, err
 		}
 	}
+	own.SetScript(fmt.Sprintf("call %d of the script %s", c.number, c.run.digest))
 	own.FreezeArguments(nil) // that the script was approved says nothing about the arguments of its calls
 	return c.run.provider.source.Serve(ctx, own)
 }

@@ -67,14 +67,15 @@ func quoted(text string) string {
 
 // An approver notes what it is asked, and says yes to what does not contain no.
 type approver struct {
-	mu    sync.Mutex
-	asked []string
+	mu             sync.Mutex
+	asked, scripts []string
 }
 
 func (a *approver) Approve(_ context.Context, r *approval.Request) (approval.Answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, fmt.Sprintf("%s %s", r.Tool, r.Arguments))
+	a.scripts = append(a.scripts, r.Script)
 	return approval.Answer{Approved: !strings.Contains(string(r.Arguments), "no"), Reason: "because"}, nil
 }
 
@@ -93,6 +94,10 @@ func TestEachCallOfAScriptIsApproved(t *testing.T) {
 		slices.Sort(a.asked)
 		if want := []string{`write {"text":"a"}`, `write {"text":"a"}`, `write {"text":"b"}`, `write {"text":"no"}`}; !slices.Equal(a.asked, want) {
 			t.Errorf("asked was %q, want %q", a.asked, want)
+		}
+		slices.Sort(a.scripts)
+		if want := "call 1 of the script ad99a224b193, call 2 of the script ad99a224b193, call 3 of the script ad99a224b193, call 4 of the script ad99a224b193"; strings.Join(a.scripts, ", ") != want {
+			t.Errorf("the scripts are %s, want %s", strings.Join(a.scripts, ", "), want)
 		}
 		if l.count("write a") != 2 || l.count("write b") != 1 || l.count("write no") != 0 {
 			t.Errorf("the tools did %v", l.done)

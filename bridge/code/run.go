@@ -2,6 +2,8 @@ package code
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +24,7 @@ type run struct {
 	provider *provider
 	call     *mcp.Call // of ScriptTool
 	source   string
+	digest   string // the beginning of the SHA-256 of the source that the model has sent
 	journal  *journal
 	names    *namespace
 	reports  atomic.Int64
@@ -60,7 +63,7 @@ func (p *provider) runScript(ctx context.Context, call *mcp.Call, source string)
 	defer p.open.Release(holder)
 	catalog := p.source.Catalog()
 	r := &run{
-		provider: p, call: call, source: source, names: namesOf(catalog), left: p.options.Limits.Computing,
+		provider: p, call: call, source: source, digest: sourceDigest(source), names: namesOf(catalog), left: p.options.Limits.Computing,
 		console: output{most: p.options.Limits.Console}, media: media{left: p.options.Limits.CallResult},
 		ended: make(chan *toolCall, p.options.Limits.Calls),
 	}
@@ -83,6 +86,11 @@ func (p *provider) runScript(ctx context.Context, call *mcp.Call, source string)
 	}
 	r.journal.close(ctx)
 	return r, err
+}
+
+func sourceDigest(source string) string {
+	digest := sha256.Sum256([]byte(source))
+	return hex.EncodeToString(digest[:6])
 }
 
 // execute runs the script until it has ended, or until all its calls ask.

@@ -197,6 +197,7 @@ export class Card {
 		this.#fillChoices();
 		this.#part(".card").setAttribute("aria-label", server ? `${server}.${this.request.tool}` : this.request.tool);
 		this.#part(".launch-digest").hidden = !launchDigest;
+		this.#part(".script").hidden = !this.request.script;
 		this.#part(".copy").hidden = !navigator.clipboard;
 		this.endMark = element("span", "end", "");
 		this.#part(".arguments").append(layOut(this.request.arguments), this.endMark);

@@ -53,6 +53,7 @@ function readRequest(frame, answerTo, params) {
 		launch: textOf(params, "launch"),
 		toolDigest: textOf(params, "tool_digest"),
 		caller: textOf(params, "caller"),
+		script: textOf(params, "script"),
 		created: new Date(textOf(params, "created")),
 		deadline: new Date(textOf(params, "deadline")),
 		title: textOf(params, "title"),
