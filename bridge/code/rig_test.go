@@ -92,7 +92,7 @@ func newTools(l *ledger) *server.Server {
 }
 
 // connect returns a session with a server that offers scripts over tools.
-func connect(t *testing.T, tools server.Provider, opts *code.Options, test *servertest.Options) *client.Session {
+func connect(t testing.TB, tools server.Provider, opts *code.Options, test *servertest.Options) *client.Session {
 	t.Helper()
 	o := code.Options{}
 	if opts != nil {

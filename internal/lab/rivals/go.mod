@@ -3,7 +3,7 @@ module github.com/dovetail-go/dovetail/internal/lab/rivals
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/mark3labs/mcp-go v1.2.1
@@ -16,6 +16,7 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
 	github.com/kljensen/snowball v0.10.0 // indirect
 	github.com/mailru/easyjson v0.7.7 // indirect
+	github.com/tetratelabs/wazero v1.12.0 // indirect
 	github.com/wk8/go-ordered-map/v2 v2.1.8 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
@@ -23,6 +24,7 @@ require (
 require (
 	github.com/bahlo/generic-list-go v0.2.0 // indirect
 	github.com/buger/jsonparser v1.1.2 // indirect
+	github.com/dovetail-go/dovetail/bridge/code v0.1.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/google/jsonschema-go v0.4.3
 	github.com/google/uuid v1.6.0 // indirect
@@ -45,3 +47,5 @@ replace (
 	github.com/dovetail-go/dovetail => ../../..
 	github.com/dovetail-go/dovetail/transport/store/nats => ../../../transport/store/nats
 )
+
+replace github.com/dovetail-go/dovetail/bridge/code => ../../../bridge/code

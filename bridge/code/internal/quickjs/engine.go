@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 )
 
 //go:embed quickjs.wasm
@@ -132,7 +133,7 @@ func (e *Engine) instantiate(ctx context.Context, host Host) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Script{module: instance, host: host}, nil
+	return &Script{module: instance, functions: make(map[string]api.Function), host: host}, nil
 }
 
 // Start starts a script, which has not evaluated anything after the prelude. Close it.

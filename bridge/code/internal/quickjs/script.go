@@ -11,10 +11,11 @@ import (
 
 // A Script is one script that runs. It must not be used concurrently. After an error, all its methods return this error.
 type Script struct {
-	module  api.Module
-	host    Host
-	receive uint64
-	err     error
+	module    api.Module
+	functions map[string]api.Function // by name; each has a stack. Those that the host calls are not those that call the host
+	host      Host
+	receive   uint64
+	err       error
 }
 
 // ErrStopped is the error of a script that an interpreter cannot continue: a trap of WebAssembly, such as an exhausted stack.
@@ -79,7 +80,12 @@ func (s *Script) invoke(ctx context.Context, name string, parameters ...uint64) 
 	if s.err != nil {
 		return 0
 	}
-	results, err := s.module.ExportedFunction(name).Call(context.WithValue(ctx, scriptKey{}, s), parameters...)
+	function := s.functions[name]
+	if function == nil {
+		function = s.module.ExportedFunction(name)
+		s.functions[name] = function
+	}
+	results, err := function.Call(context.WithValue(ctx, scriptKey{}, s), parameters...)
 	if err != nil {
 		s.err = stopped(ctx, err)
 		return 0
