@@ -13,7 +13,8 @@
 //	mux.Handle("/api/v1/mcp/proxy/", http.StripPrefix("/api/v1/mcp/proxy", g.Proxy()))
 //	mux.Handle("/api/v1/", http.StripPrefix("/api/v1", g.REST(nil)))
 //
-// [Gateway.Proxy] is for generated code in sandboxes, which calls tools by server and name.
+// [Gateway.Proxy] is for generated code in sandboxes, which calls tools by server and name;
+// dovetail gen -lang python writes such code.
 // [Gateway.REST] calls tools by their exposed names, and has an OpenAPI document. [Pseudo]
 // makes functions of the program callable as tools. [Audit] logs calls.
 // Package bridge/toolserver starts servers on demand.
@@ -30,5 +31,6 @@
 //  4. A call ends with its HTTP request. If the client closes the connection, the call and its
 //     request for approval are canceled. Each call has a timeout, which does not include the
 //     time for approval.
-//  5. All methods may be called concurrently. This package starts no goroutines.
+//  5. All methods may be called concurrently. This package starts no goroutines, except for the
+//     timer of a call that waits (?wait=1), which ends with the call.
 package gateway

@@ -36,6 +36,11 @@ import (
 // the caller may not call; 503 for a server that does not run; 400 for a malformed body. The
 // detail names only servers with tools that the caller may call.
 //
+// With ?wait=1, for calls that may wait long for a person, the status of a response to a call is 200 whatever the outcome,
+// and a space is sent every 15 seconds until the response, so that no proxy or client ends an idle connection. A
+// response without a result then has two more members: code is the outcome as in an [Audit], and executed is "maybe" if
+// the call may have been executed, and otherwise "no".
+//
 // /servers lists the servers with the tools that the caller may call, and with ?schema=1 also
 // their input schemas.
 func (g *Gateway) Proxy() http.Handler { return g.frontend.Handler(frontend.WriteDetail, g.serveProxy) }
@@ -76,6 +81,12 @@ func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own s
 		frontend.WriteDetail(w, http.StatusBadRequest, problem)
 		return
 	}
+	wait := r.URL.Query().Get("wait") == "1"
+	if wait {
+		p := startPulse(w)
+		defer p.stop()
+		w = p
+	}
 	a, pseudo, failed := g.callByServerName(r.Context(), alias, own, arguments)
 	if failed == nil {
 		if reduce == nil && pseudo {
@@ -86,30 +97,50 @@ func (g *Gateway) proxyCall(w http.ResponseWriter, r *http.Request, alias, own s
 		frontend.WriteJSON(w, http.StatusOK, a.proxied(reduce))
 		return
 	}
+	status, message := g.proxyFailure(r.Context(), alias, pseudo, failed)
+	switch {
+	case status != http.StatusOK && !wait:
+		frontend.WriteDetail(w, status, message)
+	default:
+		out := proxyError{Error: message}
+		if wait {
+			out.Code, out.Executed = failed.Code, "no"
+			if failed.MaybeExecuted() {
+				out.Executed = "maybe"
+			}
+		}
+		frontend.WriteJSON(w, http.StatusOK, frontend.Encode(out))
+	}
+}
+
+// A proxyError is the response to a call without a result.
+type proxyError struct {
+	Success  bool            `json:"success"`
+	Result   json.RawMessage `json:"result"`
+	Error    string          `json:"error"`
+	IsError  bool            `json:"is_error"`
+	Code     string          `json:"code,omitempty"`
+	Executed string          `json:"executed,omitempty"`
+}
+
+// proxyFailure returns the status and the message for a call without a result.
+func (g *Gateway) proxyFailure(ctx context.Context, alias string, pseudo bool, failed *frontend.Failure) (status int, message string) {
 	if !pseudo && (failed.Code == frontend.UnknownTool || failed.Code == frontend.Forbidden) {
-		servers, unlisted := g.visible(context.WithValue(r.Context(), listedForKey{}, mcp.MethodToolsCall))
+		servers, unlisted := g.visible(context.WithValue(ctx, listedForKey{}, mcp.MethodToolsCall))
 		switch {
 		case unlisted != nil:
-			frontend.WriteDetail(w, unlisted.Status, unlisted.Message)
-			return
+			return unlisted.Status, unlisted.Message
 		case !slices.ContainsFunc(servers, func(s visibleServer) bool { return s.alias == alias }):
-			frontend.WriteDetail(w, http.StatusNotFound, notRunning(alias, servers))
-			return
+			return http.StatusNotFound, notRunning(alias, servers)
 		}
 	}
 	switch {
 	case failed.Code == frontend.Unavailable, failed.Code == frontend.UnknownTool && !pseudo && !g.servers.AcceptsCalls(alias):
-		frontend.WriteDetail(w, http.StatusServiceUnavailable, "MCP server '"+approval.Printable(frontend.Truncate(alias))+"' has no active session")
+		return http.StatusServiceUnavailable, "MCP server '" + approval.Printable(frontend.Truncate(alias)) + "' has no active session"
 	case failed.Code == frontend.Internal:
-		frontend.WriteDetail(w, failed.Status, failed.Message)
-	default:
-		frontend.WriteJSON(w, http.StatusOK, frontend.Encode(struct {
-			Success bool            `json:"success"`
-			Result  json.RawMessage `json:"result"`
-			Error   string          `json:"error"`
-			IsError bool            `json:"is_error"`
-		}{Error: failed.Message}))
+		return failed.Status, failed.Message
 	}
+	return http.StatusOK, failed.Message
 }
 
 // errNoSuchTool is the failure of a call of a tool that does not exist.

@@ -45,6 +45,21 @@ func (f *Failure) As(target any) bool {
 	return ok
 }
 
+// MaybeExecuted reports whether the tool may have run.
+func (f *Failure) MaybeExecuted() bool {
+	if failed, ok := errors.AsType[*bridge.UpstreamError](f.Err); ok {
+		return failed.Delivery == jsonrpc.MaybeExecuted
+	}
+	switch f.Code {
+	case Canceled, TimedOut, Malformed, Internal:
+		return true
+	case ServerError: // the error of another gateway says so
+		executed, err := jsonscan.Find(f.Wire.Data, "executed")
+		return err == nil && jsonscan.KindOf(executed) == jsonscan.String && jsonscan.KeyIs(executed, "maybe")
+	}
+	return false
+}
+
 // Codes of failures. The codes of packages approval and bridge are added in lower case:
 // "rejected", "upstream_timeout".
 const (

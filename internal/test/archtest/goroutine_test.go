@@ -72,6 +72,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 
 		"internal/lab/conformance/features/replicas.go": "the replicas and their balancer; ServeReplicas waits for both",
 
+		"bridge/gateway/pulse.go":                  "keeps a response from being idle; the request stops it",
 		"transport/streamable/handler.go":          "goroutines of the server without a session; Close waits for them",
 		"transport/streamable/serve.go":            "the web server; Serve waits for it",
 		"internal/era/client.go":                   "the two requests that may open a session; Open waits for them",
