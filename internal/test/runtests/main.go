@@ -13,6 +13,8 @@
 // A package that starts no goroutines, in its tests either, and imports no package for goroutines,
 // connections or processes runs without the race detector.
 //
+// With -plain, no test of a module runs with -race.
+//
 // Packages run in two lanes. Packages that start other processes run afterwards, one at a time.
 // Tests are shuffled with the seed.
 //
@@ -43,6 +45,7 @@ import (
 type module struct {
 	dir       string
 	workspace bool   // it is built with go.work
+	plain     bool   // its tests run without the race detector
 	root      string // GOROOT of its go command
 }
 
@@ -67,6 +70,7 @@ func main() {
 	})
 	flag.StringVar(&o.binaries, "binaries", "", "`folder` of test binaries; default: a folder that is removed")
 	flag.BoolVar(&o.build, "build", false, "build the test binaries, and run no test")
+	plain := flag.String("plain", "", "`folders` of modules whose tests run without the race detector, separated by spaces")
 	packages := flag.String("packages", "./...", "`patterns` of packages in each module, separated by spaces")
 	alone := flag.String("alone", "", "`folders` of packages that run one at a time, separated by spaces")
 	flag.StringVar(&o.flaky, "flaky", "", "`file` that gets the tests that fail by chance; at most two, with the tests of earlier runs")
@@ -79,6 +83,9 @@ func main() {
 	}
 	if len(o.modules) == 0 {
 		o.modules = []module{{dir: "."}}
+	}
+	for i, m := range o.modules {
+		o.modules[i].plain = slices.Contains(strings.Fields(*plain), m.dir)
 	}
 	o.packages, o.alone = strings.Fields(*packages), strings.Fields(*alone)
 	o.repeat = 90 * time.Second

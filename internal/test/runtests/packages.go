@@ -12,6 +12,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,6 +127,9 @@ func (m module) list(ctx context.Context, patterns []string) ([]*testPackage, er
 		tests, err := source.tests(p)
 		if err != nil {
 			return nil, err
+		}
+		if m.plain {
+			tests = map[mode][]string{plain: slices.Concat(slices.Collect(maps.Values(tests))...)}
 		}
 		if len(tests) > 0 {
 			found = append(found, &testPackage{

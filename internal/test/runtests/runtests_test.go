@@ -212,3 +212,16 @@ func virtually(t *testing.T)  { synctest.Test(t, func(*testing.T) {}) }
 		}
 	}
 }
+
+// TestModuleWithoutRaceDetector: the tests of a plain module run, also those that race.
+func TestModuleWithoutRaceDetector(t *testing.T) {
+	m := write(t)
+	m.plain = true
+	var out bytes.Buffer
+	code := run(t.Context(), options{
+		modules: []module{m}, packages: []string{"./racing"}, lanes: 1, seed: 7, timeout: time.Minute, repeat: time.Minute,
+	}, &out)
+	if code != 0 || !strings.Contains(out.String(), "1 passed, 0 failed") {
+		t.Errorf("exit status %d\n%s", code, &out)
+	}
+}
