@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval/internal/tty"
@@ -23,31 +22,29 @@ import (
 // and shows the others and the code only after the person has typed "all". If out is a terminal,
 // lines are as long as the window permits, and at most 76 columns.
 //
-// A goroutine reads in until in ends, and drops lines that no question waits for. On Linux, a
-// question discards what was typed before it if in is a terminal, and ignores a refusal within
-// 200 ms. When in has ended, the error
-// is [NoApprover].
+// in is read only while a question is open, so that a background job of a shell runs until there is one. What is typed
+// before a question is discarded if in is a terminal; other input that comes before a question is read by it, and
+// refuses. On a terminal, a question ignores a refusal within 200 ms. If in has the method SetReadDeadline and supports
+// it, reading ends with the question; otherwise a goroutine waits for one more line, which the next question gets if it
+// comes after it. When in has ended, the error is [NoApprover].
 func Terminal(in io.Reader, out io.Writer) Approver {
-	t := &terminal{
-		out: out, source: in, in: bufio.NewReaderSize(in, maxTyped),
-		mutex: make(chan struct{}, 1), lines: make(chan string, 1), ended: make(chan struct{}),
-	}
-	go t.read()
-	return t
+	return &terminal{out: out, source: in, in: bufio.NewReaderSize(in, maxTyped), mutex: make(chan struct{}, 1), lines: make(chan typed, 1)}
 }
 
 type terminal struct {
-	out   io.Writer
-	mutex chan struct{} // held by the current question; a channel, so that waiting can be canceled
-	lines chan string   // input for the current question
-	ended chan struct{} // closed at the end of in
-	in    *bufio.Reader
+	out    io.Writer
+	source io.Reader
+	in     *bufio.Reader // of source
 
-	source io.Reader // of in
+	mutex   chan struct{} // held by the current question, which owns what follows; a channel, so that waiting can be canceled
+	reading bool          // a goroutine reads a line
+	lines   chan typed    // gets that line
+}
 
-	mu       sync.Mutex
-	expected string    // the line that does not refuse the current question; "" if no question waits
-	ignored  time.Time // until then, other lines were typed before the question
+// A typed is a line of input, or the error of reading it.
+type typed struct {
+	line string
+	err  error
 }
 
 // reactionTime is how long a person needs at least to refuse a question at a terminal.
@@ -64,7 +61,6 @@ func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 		return Answer{}, context.Cause(ctx)
 	}
 	defer func() { <-t.mutex }()
-	defer t.listen("")
 	code := terminalCode(r)
 	width := textWidth(peertext.Columns(t.out))
 	text, complete := terminalText(r, code, width, maxShown)
@@ -73,26 +69,26 @@ func (t *terminal) Approve(ctx context.Context, r *Request) (Answer, error) {
 		if !complete {
 			expected = showAll
 		}
-		t.listen(expected)
+		ignored := t.discard()
 		if _, err := io.WriteString(t.out, text); err != nil {
 			return Answer{}, fmt.Errorf("%w: %w", Lost, err)
 		}
-		select {
-		case line := <-t.lines:
-			line = strings.TrimSpace(line)
-			if complete {
-				return t.decide(line, line == code)
-			}
-			if line != showAll {
-				return t.decide(line, false)
-			}
-			text, complete = terminalText(r, code, width, max(len(r.Arguments), len(r.Launch))*maxEscape)
-		case <-t.ended:
-			return Answer{}, Errorf(NoApprover, "the terminal has no more input")
-		case <-ctx.Done():
+		line, err := t.readLine(ctx)
+		for err == nil && line != expected && time.Now().Before(ignored) { // typed before, and on its way from the kernel
+			line, err = t.readLine(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
 			_, _ = io.WriteString(t.out, "\nToo late: the request has ended.\n") // the terminal may be closed
 			return Answer{}, context.Cause(ctx)
+		case err == io.EOF:
+			return Answer{}, Errorf(NoApprover, "the terminal has no more input")
+		case err != nil:
+			return Answer{}, Errorf(NoApprover, "the terminal cannot be read: %v", err)
+		case complete || line != showAll:
+			return t.decide(line, complete && line == code)
 		}
+		text, complete = terminalText(r, code, width, max(len(r.Arguments), len(r.Launch))*maxEscape)
 	}
 }
 
@@ -183,46 +179,61 @@ func terminalText(r *Request, code string, width, limit int) (text string, compl
 	return b.String(), true
 }
 
-// listen sets the line that a question expects, "" for no question, and drops earlier input.
-func (t *terminal) listen(expected string) {
-	var ignored time.Time
-	if expected != "" && tty.DiscardInput(t.source) {
+// discard drops input that came before a question. On a terminal, lines that do not answer the question are ignored
+// until the returned time.
+func (t *terminal) discard() (ignored time.Time) {
+	if tty.DiscardInput(t.source) {
 		ignored = time.Now().Add(reactionTime)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.expected, t.ignored = expected, ignored
 	select {
 	case <-t.lines:
+		t.reading = false
 	default:
 	}
+	return ignored
 }
 
-// read reads lines up to the end of the input.
-func (t *terminal) read() {
-	defer close(t.ended)
-	for {
-		line, err := t.readLine()
-		if err != nil {
-			return
-		}
-		t.mu.Lock()
-		// A line may have been on its way from the kernel when listen discarded the input.
-		if t.expected != "" && (strings.TrimSpace(line) == t.expected || !time.Now().Before(t.ignored)) {
-			t.expected = ""
-			t.lines <- line // does not block: listen or Approve has emptied the channel
-		}
-		t.mu.Unlock()
+// readLine returns the next line without spaces around it. It ends with ctx.
+func (t *terminal) readLine(ctx context.Context) (string, error) {
+	if !t.reading {
+		t.reading = true
+		go func() {
+			line, err := readTyped(t.in)
+			t.lines <- typed{strings.TrimSpace(line), err} // does not block: the line before was received
+		}()
+	}
+	select {
+	case next := <-t.lines:
+		t.reading = false
+		return next.line, next.err
+	case <-ctx.Done():
+		t.stopReading()
+		return "", context.Cause(ctx)
 	}
 }
 
-// readLine reads a line, without the part that is too long. A last line without a line break is
+// A readDeadliner can end a read, as an [os.File] can on most systems if it is a terminal or a pipe. Without it, a read
+// ends with the next line.
+type readDeadliner interface{ SetReadDeadline(t time.Time) error }
+
+// stopReading ends a read, if the source supports it.
+func (t *terminal) stopReading() {
+	source, ok := t.source.(readDeadliner)
+	if !ok || source.SetReadDeadline(time.Now()) != nil {
+		return
+	}
+	<-t.lines
+	t.reading = false
+	_ = source.SetReadDeadline(time.Time{}) // as the one before
+}
+
+// readTyped reads a line, without the part that is too long. A last line without a line break is
 // an error.
-func (t *terminal) readLine() (string, error) {
-	text, err := t.in.ReadSlice('\n')
+func readTyped(in *bufio.Reader) (string, error) {
+	text, err := in.ReadSlice('\n')
 	line := string(text)
 	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = t.in.ReadSlice('\n')
+		_, err = in.ReadSlice('\n')
 	}
 	return line, err
 }

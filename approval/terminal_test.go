@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -249,8 +249,6 @@ func TestTerminalTurns(t *testing.T) {
 		t.Errorf("the code of one question answered another with %+v", got)
 	}
 	waittest.Receive(t, "the text on the screen", d.screen)
-	d.key(t, old+"\n") // without a question
-	d.key(t, "")       // is read when the line has been dropped
 	last := d.ask(t.Context(), writeRequest())
 	waittest.Receive(t, "the text on the screen", d.screen)
 	d.key(t, strings.Repeat("x", 10_000)+old+"\n")
@@ -267,20 +265,67 @@ func TestTerminalTurns(t *testing.T) {
 	}
 }
 
-// TestTerminalIgnoresEarlierLines: lines that were typed before the first question do not refuse
-// it.
-func TestTerminalIgnoresEarlierLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newConsole(t)
-		d.key(t, "no\n\nstale\n")
-		synctest.Wait() // until all is read
-		done := d.ask(t.Context(), writeRequest())
-		d.key(t, codeIn(t, <-d.screen)+"\n")
-		if got := <-done; !got.answer.Approved || got.err != nil {
-			t.Errorf("the answer is %+v", got)
-		}
-		d.typed.Close()
-	})
+// A counted input says when it is read.
+type counted struct {
+	*os.File
+	begun chan struct{}
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	c.begun <- struct{}{}
+	return c.File.Read(p)
+}
+
+// TestTerminalReadsWhileAsking: the input is read only while a question is open, and what follows a question that was
+// withdrawn does not approve the next one.
+func TestTerminalReadsWhileAsking(t *testing.T) {
+	for name, deadlines := range map[string]bool{"with deadlines": true, "without deadlines": false} {
+		t.Run(name, func(t *testing.T) {
+			in, typing, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			defer typing.Close()
+			source := &counted{in, make(chan struct{}, 16)}
+			d := &console{screen: make(chan string, 16)}
+			if d.Approver = approval.Terminal(source, d); !deadlines {
+				d.Approver = approval.Terminal(struct{ io.Reader }{source}, d)
+			}
+			ctx, withdraw := context.WithCancel(t.Context())
+			if len(source.begun) != 0 {
+				t.Error("it reads before a question")
+			}
+			first := d.ask(ctx, writeRequest())
+			old := codeIn(t, waittest.Receive(t, "the text on the screen", d.screen))
+			waittest.Receive(t, "the read of the question", source.begun)
+			withdraw()
+			waittest.Receive(t, "the end of the question", first)
+			waittest.Receive(t, "the text on the screen", d.screen) // too late
+			other := writeRequest()
+			other.ID = "2"
+			second := d.ask(t.Context(), other)
+			code := codeIn(t, waittest.Receive(t, "the text on the screen", d.screen))
+			if deadlines { // the earlier read has ended
+				waittest.Receive(t, "the read of the question", source.begun)
+			}
+			if _, err := io.WriteString(typing, code+"\n"+old+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			if got := waittest.Receive(t, "the decision", second); !got.answer.Approved || got.err != nil {
+				t.Errorf("the answer is %+v", got)
+			}
+			waittest.Receive(t, "the text on the screen", d.screen)
+			third := d.ask(t.Context(), other)
+			waittest.Receive(t, "the text on the screen", d.screen)
+			if got := waittest.Receive(t, "the decision", third); got.answer.Approved || got.err != nil {
+				t.Errorf("a line from before the question is %+v", got)
+			}
+			if len(source.begun) != 0 {
+				t.Error("it reads without a question")
+			}
+		})
+	}
 }
 
 // TestTerminalClosed: if the question cannot be written, the error is Lost.

@@ -45,7 +45,7 @@ of servers are logged, with the last lines of standard error. A server that dema
 token of an earlier dovetail -login -config FILE info ALIAS; without one, the log has that command.
 
 A policy decides about calls, and a person about those for which it says ask: on a page in the
-browser, at the terminal, in the client that makes the call, or in a program that connects to the
+browser, at the terminal of this process (not at its standard input), in the client that makes the call, or in a program that connects to the
 channel /approval. The policy is read once, at the start. With -approve and no policy, a person
 approves each call of a tool that is not read-only. With -approve none, calls that need an approval
 are refused. Approvers have a token of their own. With -lock, only what was accepted is offered; see dovetail help pins.`,
@@ -111,8 +111,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-expiry: expected a positive duration")
 	case o.remember < 0:
 		return misuse("-remember: expected a positive duration, or 0")
-	case o.http == "" && (o.approve == "terminal" || o.approve == "channel"):
-		return misuse("-approve %s needs -http", o.approve)
+	case o.http == "" && o.approve == "channel":
+		return misuse("-approve channel needs -http, at which approvers connect")
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):
 		return misuse("-approve: expected one of %s%s", strings.Join(approveModes, ", "), didYouMean(o.approve, approveModes))
 	}

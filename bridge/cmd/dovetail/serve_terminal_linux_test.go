@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
+	"github.com/dovetail-go/dovetail/mcp"
 )
 
 // A pty is a pseudo-terminal, pty(7). The program has its other end as its controlling terminal.
@@ -264,15 +267,115 @@ func TestTerminalIsAsked(t *testing.T) {
 	}
 }
 
+// TestTerminalOfABackgroundJob: a job in the background of a shell serves until there is a question, and in the foreground
+// the question is answered.
+func TestTerminalOfABackgroundJob(t *testing.T) {
+	p := &program{folder: t.TempDir(), token: "0123456789abcdef"}
+	terminal, other := openPTY(t, 80)
+	command := exec.Command("bash", append([]string{"-mc", `"$0" "$@" & echo "job $!;"; read; fg`, os.Args[0]}, append(p.flags(t), "-approve", "terminal", "-token", p.token)...)...)
+	command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	command.Stdin, command.Stdout, command.Stderr = other, other, other
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	job := regexp.MustCompile(`job (\d+)`).FindStringSubmatch(terminal.until(t, ";"))[1]
+	p.address = regexp.MustCompile(`http://([\d.:]+)/mcp`).FindStringSubmatch(terminal.until(t, "and /metrics"))[1]
+	rest := p.frontends(t)[1]
+	arguments := `{"path":` + encoded(t, p.path("file")) + `,"text":"x"}`
+	if _, err := rest.call(t.Context(), "look", arguments); err != nil {
+		t.Error(err)
+	}
+	done := make(chan error, 1)
+	go func() { _, err := rest.call(t.Context(), "put", arguments); done <- err }()
+	code := codeShown.FindStringSubmatch(terminal.until(t, "anything else to refuse: "))
+	waittest.Until(t, "the shell stops the job, which reads", func() bool { return bytes.Contains(readFile(t, "/proc/"+job+"/stat"), []byte(") T ")) })
+	terminal.key(t, "\n")     // the shell reads it
+	terminal.until(t, `"$@"`) // the shell names the job
+	terminal.key(t, code[1]+"\n")
+	terminal.until(t, "Approved.\r\n")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	terminal.key(t, "\x03")
+	if err := command.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTerminalIsAskedOverStdio: the questions are at the terminal, while the standard streams have the protocol.
+func TestTerminalIsAskedOverStdio(t *testing.T) {
+	p := &program{folder: t.TempDir()}
+	terminal, other := openPTY(t, 80)
+	p.flags(t)
+	command := exec.Command(os.Args[0], "serve", "-config", p.path("mcp.json"), "-policy", p.path("policy.json"), "-approve", "terminal")
+	command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}
+	command.ExtraFiles = []*os.File{other}
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	defer func() {
+		in.Close()
+		if err := command.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	answers := json.NewDecoder(out)
+	send := func(id int, method, params string) {
+		fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params)
+	}
+	received := func(id int) string {
+		for {
+			var message struct {
+				ID     json.RawMessage
+				Result json.RawMessage
+			}
+			if err := answers.Decode(&message); err != nil {
+				t.Fatal(err)
+			}
+			if string(message.ID) == strconv.Itoa(id) {
+				return string(message.Result)
+			}
+		}
+	}
+	send(1, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)
+	received(1)
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for id := 2; id < 4; id++ {
+		send(id, "tools/call", `{"name":"shelf__put","arguments":{"path":`+encoded(t, p.path("file"))+`,"text":"x"}}`)
+		terminal.key(t, codeShown.FindStringSubmatch(terminal.until(t, "anything else to refuse: "))[1]+"\n")
+		if result := received(id); strings.Contains(result, mcp.MetaRefusal) {
+			t.Error(result)
+		}
+	}
+	if got := len(p.lines(t, "file")); got != 2 {
+		t.Errorf("it is done %d times, want twice", got)
+	}
+}
+
 // TestTerminalIsNeeded: without a terminal of the process there is nobody to ask.
 func TestTerminalIsNeeded(t *testing.T) {
 	p := &program{folder: t.TempDir()}
-	command := exec.Command(os.Args[0], append(p.flags(t), "-approve", "terminal")...)
-	command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	said, err := command.CombinedOutput()
-	if command.ProcessState.ExitCode() != int(misused) || !strings.Contains(string(said), "-approve terminal needs a terminal") {
-		t.Errorf("%v: %s", err, said)
+	p.flags(t)
+	for _, flags := range [][]string{nil, {"-http", "127.0.0.1:0"}} {
+		command := exec.Command(os.Args[0], append([]string{"serve", "-config", p.path("mcp.json"), "-approve", "terminal"}, flags...)...)
+		command.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		said, err := command.CombinedOutput()
+		if command.ProcessState.ExitCode() != int(misused) || !strings.Contains(string(said), "-approve terminal asks at the terminal of this process, and there is none") {
+			t.Errorf("%v: %v: %s", flags, err, said)
+		}
 	}
 }
 

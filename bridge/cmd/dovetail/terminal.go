@@ -21,13 +21,14 @@ func (h *hub) newTerminalApprover() (approval.Approver, func() error, error) {
 	if runtime.GOOS == "windows" {
 		from, to = "CONIN$", "CONOUT$"
 	}
+	const none = "-approve terminal asks at the terminal of this process, and there is none: %v; -approve page asks in the browser"
 	in, err := os.OpenFile(from, os.O_RDWR, 0)
 	if err != nil {
-		return nil, nil, misuse("-approve terminal needs a terminal: %v; -approve page asks in the browser", err)
+		return nil, nil, misuse(none, err)
 	}
 	out, err := os.OpenFile(to, os.O_RDWR, 0)
 	if err != nil {
-		return nil, nil, errors.Join(misuse("-approve terminal needs a terminal: %v; -approve page asks in the browser", err), in.Close())
+		return nil, nil, errors.Join(misuse(none, err), in.Close())
 	}
 	closeBoth := func() error { return errors.Join(in.Close(), out.Close()) }
 	approver := approval.Terminal(in, out)
@@ -98,7 +99,7 @@ func (w *heldWriter) release() {
 	}
 	_, _ = w.out.Write(w.kept) // there is no other place to report an error
 	if w.dropped > 0 {
-		fmt.Fprintf(w.out, "dovetail: %d lines of the log were dropped while a question was open\n", w.dropped)
+		fmt.Fprintf(w.out, "dovetail: %s of the log were dropped, since a question was open and only 1 MiB is kept; -journal FILE records each request and decision\n", count(w.dropped, "line"))
 	}
 	w.kept, w.dropped = nil, 0
 }

@@ -123,3 +123,11 @@ func (i *inspection) printInfo() error {
 	}
 	return nil
 }
+
+// count returns a number of things.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
