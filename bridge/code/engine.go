@@ -16,7 +16,7 @@ const defaultMemory = 64 << 20
 
 // EngineOptions configure an [Engine]. The zero value is ready for use.
 type EngineOptions struct {
-	// Memory is the largest memory of a script, in bytes. A script that needs more gets an exception. Default 64 MiB.
+	// Memory is the largest memory of a script, in bytes. A script that needs more ends with an error. Default 64 MiB.
 	Memory int
 	// CacheDir is a folder that keeps the compiled interpreter, for later processes. It is created if it does not exist. A
 	// program that can write to it can run code in this process. Default: none, and each process compiles the interpreter,

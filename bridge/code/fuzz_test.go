@@ -1,0 +1,30 @@
+package code_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge/code"
+)
+
+// FuzzScript: any text is a script that ends, with a value or an error, and the next script is not affected.
+func FuzzScript(f *testing.F) {
+	for _, script := range hostile {
+		if len(script) < 500 {
+			f.Add(script)
+		}
+	}
+	session := connect(f, newTools(&ledger{}).Provider(), &code.Options{Logger: quiet(), Limits: code.Limits{Computing: 500 * time.Millisecond}}, nil)
+	f.Fuzz(func(t *testing.T, script string) {
+		begun := time.Now()
+		if _, err := tryRun(t.Context(), session, script); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("stopped after %v", took)
+		}
+		if r := run(t, session, `return 1 + 1`); string(r.Value) != "2" {
+			t.Errorf("the next script returns %s %s", r.Value, r.Error)
+		}
+	})
+}
