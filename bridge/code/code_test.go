@@ -169,11 +169,13 @@ func TestCallsAreListed(t *testing.T) {
 func TestSearchDeclaresFunctions(t *testing.T) {
 	session := connect(t, newTools(&ledger{}).Provider(), nil, nil)
 	for arguments, want := range map[string]string{
-		`{"query":"echo","limit":1}`:             "tools.echo(input: {\n  text: string;\n}): Promise<string>\n",
-		`{"query":"add","limit":1,"short":true}`: "tools.add(input: { A: number; B: number }): Promise<number>\n",
-		`{"query":"zzz"}`:                        "No tool was found.",
-		`{"query":"a","short":1}`:                "short must be true or false",
-		`{"query":"a","unknown":1}`:              `unknown argument "unknown", expected only query, limit, prefix`,
+		`{"query":"echo","limit":1}`:                 "tools.echo(input: {\n  text: string;\n}): Promise<string>\n",
+		`{"query":"add","limit":1,"short":true}`:     "tools.add(input: { A: number; B: number }): Promise<number>\n",
+		`{"query":"picture","limit":1,"short":true}`: "tools.picture(): Promise<string>\n",
+		`{"query":"large","limit":1,"short":true}`:   "tools.large(input: { Size: number }): Promise<string>\n",
+		`{"query":"zzz"}`:                            "No tool was found.",
+		`{"query":"a","short":1}`:                    "short must be true or false",
+		`{"query":"a","unknown":1}`:                  `unknown argument "unknown", expected only query, limit, prefix`,
 	} {
 		r, err := session.CallTool(t.Context(), code.SearchTool, json.RawMessage(arguments), nil)
 		if err != nil || r.Text() != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge/internal/tooltype"
@@ -96,11 +97,22 @@ func (f *function) declaration(types *tooltype.TypeScript, short bool) string {
 		text.WriteString(tooltype.Block("", tool.Description))
 	}
 	name := tooltype.Exported(f.entry.Name)
-	input := types.Expression(tooltype.Input(tool.InputSchema), name+"Input")
 	output := "string"
 	if tool.OutputSchema != nil {
 		output = types.Expression(tooltype.Of(tool.OutputSchema), name+"Output")
 	}
-	fmt.Fprintf(&text, "%s(input: %s): Promise<%s>\n", f, input, output)
+	fmt.Fprintf(&text, "%s(%s): Promise<%s>\n", f, parameter(types, tooltype.Input(tool.InputSchema), name+"Input"), output)
 	return text.String()
+}
+
+// parameter returns the parameter of a function for its arguments, "" if it takes none.
+func parameter(types *tooltype.TypeScript, input *tooltype.Type, name string) string {
+	if input.Kind == tooltype.Object && len(input.Fields) == 0 {
+		return ""
+	}
+	optional := ""
+	if input.Kind == tooltype.Object && !slices.ContainsFunc(input.Fields, func(f tooltype.Field) bool { return f.Required }) {
+		optional = "?"
+	}
+	return "input" + optional + ": " + types.Expression(input, name)
 }
