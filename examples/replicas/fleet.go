@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,7 +57,7 @@ func (f *fleet) startOne(ctx context.Context, i int) error {
 		return err
 	}
 	process := exec.CommandContext(ctx, program)
-	process.Env, process.Stderr = append(f.env[:len(f.env):len(f.env)], envReplica+"="+strconv.Itoa(i)), os.Stderr
+	process.Env, process.Stderr = append(slices.Clip(f.env), envReplica+"="+strconv.Itoa(i)), os.Stderr
 	stdin, err := process.StdinPipe()
 	if err != nil {
 		return err

@@ -158,7 +158,7 @@ func (o *operation) start(ctx context.Context) (context.Context, *mcp.Call) {
 	if ambient.IsValid() {
 		options = append(slices.Clip(options), trace.WithLinks(trace.Link{SpanContext: ambient}))
 	}
-	ctx, span := t.tracer.Start(ctx, name, options...) //nolint:spancheck // end ends it
+	ctx, span := t.tracer.Start(ctx, name, options...)
 	o.span = span
 	recording := o.span.IsRecording()
 	if recording || t.operations.Enabled(ctx) {

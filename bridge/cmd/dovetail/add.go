@@ -389,9 +389,9 @@ func resolveLinks(path string) (string, error) {
 
 // lock waits until no other process of this user changes files of clients, because each reads a file before it writes it.
 // A dry run changes nothing, so it needs no lock.
-func (c *fileSelection) lock(ctx context.Context) (unlock func() error, err error) {
+func (c *fileSelection) lock(ctx context.Context) (unlock func(), err error) {
 	if c.dryRun {
-		return func() error { return nil }, nil
+		return func() {}, nil
 	}
 	caches, err := folder(os.UserCacheDir())
 	if err != nil {
@@ -401,7 +401,7 @@ func (c *fileSelection) lock(ctx context.Context) (unlock func() error, err erro
 	if err != nil {
 		return nil, err
 	}
-	return file.Close, nil
+	return func() { file.Close() }, nil
 }
 
 // difference returns the lines that differ between two texts, with one line around them.
@@ -512,7 +512,7 @@ func runList(_ context.Context, env *environment, sub *command, line []string) e
 					launch += " …"
 				}
 			}
-			list = append(list, entry{f.client.ID, f.path, s.Name, s.Alias, string(s.Type), launch})
+			list = append(list, entry{f.client.ID, f.path, s.Name, s.Alias, s.Type, launch})
 		}
 	}
 	if asJSON {

@@ -122,7 +122,7 @@ func (i *inspection) explain(ctx context.Context, v *verb, args []string, err er
 	if err == nil || errors.As(err, new(exitStatus)) || errors.As(err, new(*usageError)) {
 		return err
 	}
-	text := ""
+	var text string
 	call, unanswered := errors.AsType[*jsonrpc.CallError](err)
 	answer, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {

@@ -28,10 +28,10 @@ func TestServeExportsTraces(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, of := range exported.ResourceSpans {
-			for _, scope := range of.ScopeSpans {
-				for _, span := range scope.Spans {
-					spans[span.Name] = span
+		for _, of := range exported.GetResourceSpans() {
+			for _, scope := range of.GetScopeSpans() {
+				for _, span := range scope.GetSpans() {
+					spans[span.GetName()] = span
 				}
 			}
 		}
@@ -50,7 +50,7 @@ func TestServeExportsTraces(t *testing.T) {
 	defer mu.Unlock()
 	served, made := spans["tools/call shelf__look"], spans["tools/call look"]
 	if served.GetKind() != tracepb.Span_SPAN_KIND_SERVER || made.GetKind() != tracepb.Span_SPAN_KIND_CLIENT ||
-		!slices.Equal(made.ParentSpanId, served.SpanId) || !slices.Equal(made.TraceId, served.TraceId) {
+		!slices.Equal(made.GetParentSpanId(), served.GetSpanId()) || !slices.Equal(made.GetTraceId(), served.GetTraceId()) {
 		t.Errorf("the collector has %v", spans)
 	}
 }

@@ -83,7 +83,7 @@ func TestMemberFails(t *testing.T) {
 					t.Errorf("worker %d: %v", i, err)
 					return
 				}
-				retry(t, ctx, "Ack", func() error { return s.Ack(ctx, job) })
+				retry(ctx, t, "Ack", func() error { return s.Ack(ctx, job) })
 				jobs <- job.ID
 			}
 		})
@@ -93,18 +93,18 @@ func TestMemberFails(t *testing.T) {
 		writers.Go(func() {
 			for n := range count {
 				name := fmt.Sprintf("%d-%d", i, n)
-				retry(t, ctx, "Append", func() error {
+				retry(ctx, t, "Append", func() error {
 					_, err := s.Append(ctx, "log", []byte(name))
 					return err
 				})
-				retry(t, ctx, "Create", func() error {
+				retry(ctx, t, "Create", func() error {
 					_, err := s.Create(ctx, "values/"+name, nil, 0)
 					if err == store.ErrExists { // by an attempt that seemed to fail
 						err = nil
 					}
 					return err
 				})
-				retry(t, ctx, "Push", func() error { return s.Push(ctx, "jobs", name, nil) })
+				retry(ctx, t, "Push", func() error { return s.Push(ctx, "jobs", name, nil) })
 				if n%10 == 5 && i == n/10 { // the member to which the writer is connected
 					members[i].stop()
 					members[i].start()
@@ -183,7 +183,7 @@ func changeTwice(ctx context.Context, s store.KV, key string) error {
 }
 
 // retry repeats an operation until it succeeds.
-func retry(t *testing.T, ctx context.Context, name string, operation func() error) {
+func retry(ctx context.Context, t *testing.T, name string, operation func() error) {
 	for {
 		err := operation()
 		if err == nil {

@@ -307,7 +307,7 @@ func (f *follower) run(ctx context.Context) error {
 			// It waits for the server as long as it takes.
 			err := f.catchUp(ctx, again)
 			if err == nil {
-				behind, again = false, true
+				again = true
 				break
 			}
 			if errors.Is(err, errStopped) || errors.Is(err, store.ErrPurged) || !again && !isTemporary(err) || !wait(ctx, retryPause) {

@@ -77,10 +77,10 @@ func (o *Options) withDefaults() (Options, error) {
 	options.Logger = cmp.Or(options.Logger, slog.Default())
 	options.Replicas = cmp.Or(options.Replicas, 1)
 	if !validPrefix.MatchString(options.Prefix) {
-		return options, fmt.Errorf("Prefix %q, expected at most 32 letters, digits, - and _", options.Prefix)
+		return options, fmt.Errorf("the option Prefix %q, expected at most 32 letters, digits, - and _", options.Prefix)
 	}
 	if options.Timeout < 0 || options.Replicas < 0 || options.Sync < 0 {
-		return options, errors.New("Timeout, Replicas and Sync must not be negative")
+		return options, errors.New("the options Timeout, Replicas and Sync must not be negative")
 	}
 	var err error
 	options.Limits, err = options.Limits.WithDefaults()
@@ -98,7 +98,7 @@ func (o *Options) withDefaults() (Options, error) {
 func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 	options, err := opts.withDefaults()
 	if err == nil && (options.Listen != "" || options.Sync != 0) {
-		err = errors.New("Listen and Sync are options of Embedded")
+		err = errors.New("the fields Listen and Sync are options of Embedded")
 	}
 	var s *Store
 	if err == nil {
@@ -126,7 +126,7 @@ func Connect(ctx context.Context, url string, opts *Options) (*Store, error) {
 func Embedded(dir string, opts *Options) (*Store, error) {
 	options, err := opts.withDefaults()
 	if err == nil && (options.Replicas != 1 || options.Client != nil) {
-		err = errors.New("Replicas and Client are options of Connect")
+		err = errors.New("the fields Replicas and Client are options of Connect")
 	}
 	var s *Store
 	if err == nil {
@@ -155,7 +155,7 @@ func embedded(dir string, options *Options) (_ *Store, err error) {
 			return nil, err
 		}
 		if options.Token == "" {
-			return nil, errors.New("Listen needs a Token, because all users of the machine reach the address")
+			return nil, errors.New("the option Listen needs a Token, because all users of the machine reach the address")
 		}
 		config.Host, config.Port, config.DontListen = host, port, false
 	}
@@ -284,7 +284,7 @@ func connect(url string, options *Options) (*Store, error) {
 		nats.MaxReconnects(-1),
 		nats.CustomReconnectDelay(func(int) time.Duration {
 			s.noteRefusal()
-			return retryPause + rand.N(retryPause) // spreads the attempts of replicas
+			return retryPause + rand.N(retryPause) //nolint:gosec // spreads the attempts of replicas
 		}),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),

@@ -22,6 +22,8 @@ import (
 // appendScript appends ARGV[1] to the stream KEYS[1], which has at most ARGV[2] entries of an
 // age of at most ARGV[3] milliseconds. KEYS[2] is the last id of all streams. It returns the
 // id, and publishes it on the channel ARGV[4].
+//
+//nolint:dupword // each end ends another block
 var appendScript = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -44,7 +44,9 @@ func quoted(text string) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string has JSON
+	if err := encoder.Encode(text); err != nil {
+		panic(err) // a string has JSON
+	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
@@ -308,18 +310,18 @@ func newPrompt(s *source, call *ast.CallExpr, _ ast.Expr) (string, bool) {
 			fields = append(fields, s.definitionField(option)...)
 			continue
 		}
-		argument := "Name: " + s.newText(made.Args[0])
+		argument := []string{"Name: " + s.newText(made.Args[0])}
 		for _, part := range made.Args[1:] {
 			switch key, made := s.option(part); key {
 			case "mcp.ArgumentDescription":
-				argument += ", Description: " + s.newText(made.Args[0])
+				argument = append(argument, "Description: "+s.newText(made.Args[0]))
 			case "mcp.RequiredArgument":
-				argument += ", Required: true"
+				argument = append(argument, "Required: true")
 			default:
 				s.note(part, s.optionNote(part, key))
 			}
 		}
-		arguments = append(arguments, "{"+argument+"}")
+		arguments = append(arguments, "{"+strings.Join(argument, ", ")+"}")
 	}
 	if len(arguments) > 0 {
 		fields = append(fields, "Arguments: []"+s.use("mcp")+".PromptArgument{\n"+strings.Join(arguments, ",\n")+",\n}")
