@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
 )
 
 // genFolder runs dovetail gen and returns its standard error.
@@ -242,6 +244,135 @@ func TestPythonBindings(t *testing.T) {
 	p := start(t)
 	p.decide(t, unlessRejected)
 	p.calls(t, "python", "program.py", pythonProgram, python, "-W", "error")
+}
+
+// documentedPrograms are those of the documentation of two systems whose agents call tools by generated functions.
+var documentedPrograms = []string{`
+from generated.mcp.github import star_repo
+result = await star_repo(owner="datalayer", repo="ui")
+print(result)
+`, `
+from generated.mcp.filesystem import read_file, write_file
+
+# Read multiple files
+content1 = await read_file({"path": "/tmp/file1.txt"})
+content2 = await read_file({"path": "/tmp/file2.txt"})
+
+# Process and combine
+combined = content1 + "\n---\n" + content2
+
+# Write result
+await write_file({"path": "/tmp/combined.txt", "content": combined})
+print(combined)
+`}
+
+// runCell runs a program as a notebook does, with await outside of functions.
+const runCell = `
+import ast, asyncio, sys
+cell = eval(compile(sys.argv[1], "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+asyncio.run(cell)
+`
+
+// documented is the value of asServer that makes the test binary the servers in the documentation of these systems.
+const documented = "documented"
+
+func newDocumented() *server.Server {
+	s := server.New(mcp.Implementation{Name: "documented", Version: "1"}, nil)
+	type repo struct {
+		Owner string `json:"owner"`
+		Repo  string `json:"repo"`
+	}
+	type file struct {
+		Path    string `json:"path"`
+		Content string `json:"content,omitempty"`
+	}
+	server.AddTool(s, server.Tool{Name: "star_repo"}, func(_ context.Context, _ *server.Request, in repo) (string, error) {
+		return "starred " + in.Owner + "/" + in.Repo, nil
+	})
+	server.AddTool(s, server.Tool{Name: "read_file"}, func(_ context.Context, _ *server.Request, in file) (string, error) {
+		return "content of " + in.Path, nil
+	})
+	server.AddTool(s, server.Tool{Name: "write_file"}, func(_ context.Context, _ *server.Request, in file) (string, error) {
+		return "written " + in.Content, nil
+	})
+	return s
+}
+
+// Programs of the documentation of other systems run unmodified.
+func TestDocumentedPrograms(t *testing.T) {
+	python := interpreter(t, "DOVETAIL_PYTHON")
+	p := &program{folder: t.TempDir(), said: &output{}}
+	behind := map[string]any{"command": os.Args[0], "env": map[string]string{asServer: documented, "GORACE": "atexit_sleep_ms=0"}}
+	config := p.write(t, "mcp.json", encoded(t, map[string]any{"mcpServers": map[string]any{"github": behind, "filesystem": behind}}))
+	p.run(t, strings.NewReader(""), []string{"serve", "-config", config, "-http", "127.0.0.1:0"})
+	if said, err := genFolder(t, "-lang", "python", "-o", p.path("generated"), "-config", config); err != nil {
+		t.Fatalf("error %v, %s", err, said)
+	}
+	want := []string{"starred datalayer/ui\n", "content of /tmp/file1.txt\n---\ncontent of /tmp/file2.txt\n"}
+	for i, cell := range documentedPrograms {
+		if got := p.python(t, python, "-c", runCell, cell); got != want[i] {
+			t.Errorf("%s\nprints %s", cell, got)
+		}
+	}
+}
+
+// python runs Python in the folder of the program, with its address and token, and returns what it prints.
+func (p *program) python(t *testing.T, python string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), python, args...)
+	c.Dir = p.folder
+	c.Env = append(os.Environ(), "DOVETAIL_URL=http://"+p.address, "DOVETAIL_TOKEN="+p.token, "PYTHONDONTWRITEBYTECODE=1")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// The agent in examples/agent calls three servers, and one call waits for a person.
+func TestAgentExample(t *testing.T) {
+	python := interpreter(t, "DOVETAIL_PYTHON")
+	p := &program{folder: t.TempDir(), said: &output{}}
+	const examples = "../../../examples/"
+	config, err := os.ReadFile(examples + "agent/mcp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"compose", "memory", "openapi"} {
+		binary := p.path(folder + ".exe")
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", examples+folder, "-o", binary, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		line := `"command": "go", "args": ["run", "-C", "${workspaceFolder}/../` + folder + `", "."]`
+		if !strings.Contains(string(config), line) {
+			t.Fatalf("the configuration has no %s", line)
+		}
+		config = []byte(strings.Replace(string(config), line, `"command": `+encoded(t, binary), 1))
+	}
+	agent, err := os.ReadFile(examples + "agent/agent.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, "agent.py", string(agent))
+	path := p.write(t, "mcp.json", string(config))
+	p.run(t, strings.NewReader(""), []string{"serve", "-config", path, "-http", "127.0.0.1:0", "-approve", "page", "-trust", "*"})
+	if said, err := genFolder(t, "-lang", "python", "-o", p.path("generated"), "-config", path); err != nil {
+		t.Fatalf("error %v, %s", err, said)
+	}
+	for board, decided := range map[string]decision{"board: pinned\n": accept, "board: not pinned: rejected\n": reject} {
+		t.Run(board, func(t *testing.T) {
+			asked := p.decide(t, decided)
+			got := p.python(t, python, "agent.py")
+			for _, want := range []string{"time:  20", "+09:00\n", "facts: 0\n", "notes: []\n", board} {
+				if !strings.Contains(got, want) {
+					t.Errorf("the agent prints no %q:\n%s", want, got)
+				}
+			}
+			if request := <-asked; request.Tool != "notes_add" || len(asked) > 0 {
+				t.Errorf("the person is asked about %s, and %d times more", request.Tool, len(asked))
+			}
+		})
+	}
 }
 
 const scriptProgram = `

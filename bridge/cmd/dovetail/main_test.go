@@ -54,6 +54,8 @@ func TestMain(m *testing.M) {
 		err = stdio.Serve(context.Background(), newBehind(), nil)
 	case once:
 		err = serveOnce()
+	case documented:
+		err = stdio.Serve(context.Background(), newDocumented(), nil)
 	case silent:
 		_, err = io.Copy(io.Discard, os.Stdin)
 	default:
