@@ -145,10 +145,7 @@ func unknownClient(id string) error {
 	for _, client := range clients.All() {
 		known = append(known, client.ID)
 	}
-	if question := didYouMean(id, known); question != "" {
-		return misuse("unknown client %.100q%s", id, question)
-	}
-	return misuse("unknown client %.100q; dovetail help add lists them", id)
+	return misuse("unknown client %.100q%s", id, didYouMean(id, known, "; dovetail help add lists them"))
 }
 
 // maxSettings is the length of the longest file of a client, in bytes.
@@ -260,7 +257,7 @@ func runRemove(ctx context.Context, env *environment, sub *command, line []strin
 			return f.err == nil && err == nil && !has
 		})
 		if len(files) == 0 {
-			return fmt.Errorf("no client has a server %.100q%s", args[0], didYouMean(args[0], known))
+			return fmt.Errorf("no client has a server %.100q%s", args[0], didYouMean(args[0], known, "; dovetail list prints those that there are"))
 		}
 	}
 	return c.change(env, files, "removed "+args[0]+" from", func(f *clientFile) ([]byte, error) {
@@ -563,11 +560,6 @@ func findServer(name string, project bool) (*config.Server, error) {
 			errs = append(errs, err)
 		}
 	}
-	text := fmt.Sprintf("no client has a server %.100q", name)
-	if question := didYouMean(name, known); question != "" {
-		text += question
-	} else {
-		text += ": expected a URL, the name of a server that dovetail list prints, or -- COMMAND [ARG…] at the end"
-	}
-	return nil, misuse("%v", errors.Join(append([]error{errors.New(text)}, errs...)...))
+	unknown := fmt.Errorf("no client has a server %.100q%s", name, didYouMean(name, known, ": expected a URL, the name of a server that dovetail list prints, or -- COMMAND [ARG…] at the end"))
+	return nil, misuse("%v", errors.Join(append([]error{unknown}, errs...)...))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -75,6 +76,7 @@ type devServer struct {
 	opts   *devOptions
 	env    *environment
 	build  *goBuild // nil: the command is run as it is
+	said   *startOutput
 	logger *slog.Logger
 	bridge *bridge.Bridge
 	server *server.Server // mounts bridge
@@ -82,7 +84,8 @@ type devServer struct {
 }
 
 func dev(ctx context.Context, o *devOptions, env *environment) error {
-	d := &devServer{opts: o, env: env, logger: slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	d := &devServer{opts: o, env: env, said: &startOutput{out: env.stderr, lines: make(map[string]bool)}}
+	d.logger = slog.New(slog.NewTextHandler(d.said, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	folder, err := os.MkdirTemp("", "dovetail-dev")
 	if err != nil {
 		return err
@@ -103,7 +106,10 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 	default:
 		configs = append(configs, config)
 	}
-	opts := &bridge.Options{Logger: d.logger, Name: func(_, name string) string { return name }}
+	opts := &bridge.Options{
+		Logger: d.logger, Name: func(_, name string) string { return name },
+		OnConnect: func(context.Context, *bridge.Bridge, string, []mcp.Tool) { d.said.running() },
+	}
 	if d.bridge, err = bridge.New(opts, configs...); err != nil {
 		return err
 	}
@@ -165,7 +171,7 @@ func (o *devOptions) extensions(isGo bool) []string {
 // next builds the server if necessary, and returns its configuration for the bridge.
 func (d *devServer) next(ctx context.Context) (bridge.Config, error) {
 	command := d.opts.command
-	opts := &stdio.CommandOptions{InheritEnv: true, Name: "server", Stderr: d.env.stderr, Logger: d.logger}
+	opts := &stdio.CommandOptions{InheritEnv: true, Name: "server", Stderr: d.said, Logger: d.logger}
 	if d.build != nil {
 		opts.Dir = d.build.dir
 		began := time.Now()
@@ -177,7 +183,64 @@ func (d *devServer) next(ctx context.Context) (bridge.Config, error) {
 		command = built
 	}
 	d.runs++
-	return bridge.Config{Alias: "server", Dialer: stdio.Command(command[0], command[1:], opts), Fingerprint: fmt.Sprint(d.runs)}, nil
+	d.said.running() // the lines of another build are new
+	return bridge.Config{Alias: "server", Dialer: &startDialer{stdio.Command(command[0], command[1:], opts), d.said}, Fingerprint: fmt.Sprint(d.runs)}, nil
+}
+
+// withoutTime removes the time of log records, so that equal ones are equal lines.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// A startDialer starts a server, and tells the output.
+type startDialer struct {
+	transport.Dialer
+	said *startOutput
+}
+
+func (d *startDialer) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.Conn, error) {
+	d.said.starting()
+	return d.Dialer.Dial(ctx, handler)
+}
+
+// maxStartLines bounds the lines that a startOutput remembers.
+const maxStartLines = 1000
+
+// A startOutput writes each line once while a server starts: a bridge starts a server that fails again and again.
+type startOutput struct {
+	out io.Writer
+
+	mu        sync.Mutex
+	isRunning bool
+	lines     map[string]bool // of the starts since the server ran
+}
+
+func (o *startOutput) starting() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.isRunning = false
+}
+
+func (o *startOutput) running() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.isRunning, o.lines = true, make(map[string]bool)
+}
+
+// Write writes a line unless it is a repeated one.
+func (o *startOutput) Write(line []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.isRunning && o.lines[string(line)] {
+		return len(line), nil
+	}
+	if !o.isRunning && len(o.lines) < maxStartLines {
+		o.lines[string(line)] = true
+	}
+	return o.out.Write(line)
 }
 
 // follow replaces the running server whenever the source changes, until ctx ends.
@@ -200,7 +263,7 @@ func (d *devServer) follow(ctx context.Context, w *sourceWatcher, before map[str
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			printError(d.env.stderr, fmt.Errorf("the server was not replaced: %w", err))
+			printError(d.env.stderr, fmt.Errorf("the server was not replaced: %s", connectProblem(err, true)))
 		default:
 			fmt.Fprintln(d.env.stderr, "dovetail: the server was replaced")
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -71,5 +72,38 @@ func TestDevAfterBrokenBuild(t *testing.T) {
 				t.Errorf("the server ran in %s, error %v", ran, err)
 			}
 		})
+	}
+}
+
+// The lines of a start that fails are shown once for each change of the source, although the bridge starts the server
+// again and again.
+func TestDevShowsAFailedStartOnce(t *testing.T) {
+	source := t.TempDir()
+	script := filepath.Join(source, "server.sh")
+	starts := filepath.Join(t.TempDir(), "starts")
+	write(t, script, "echo start >>"+starts+"; echo 'Error: boom' >&2; exit 3")
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &output{}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"dev", "-quiet", "-interval", "10ms", "-http", "localhost:0", "-watch", source, "--", "sh", script}, strings.NewReader(""), io.Discard, said)
+	}()
+	counted := func() int {
+		text, _ := os.ReadFile(starts) // there is none before the first start
+		return strings.Count(string(text), "start")
+	}
+	waittest.Until(t, "four starts", func() bool { return counted() >= 4 })
+	write(t, script, "echo start >>"+starts+"; echo 'Error: boom' >&2; exit 3 # again")
+	if text := said.await(t, "the server was not replaced.*")[0]; !strings.HasSuffix(text, `exit status 3: "Error: boom"`) {
+		t.Error(text)
+	}
+	before := counted()
+	waittest.Until(t, "four more starts", func() bool { return counted() >= before+4 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := strings.Count(said.String(), "server: Error: boom\n"); got != 2 {
+		t.Errorf("the error is shown %d times, want once for each source:\n%s", got, said)
 	}
 }

@@ -119,7 +119,7 @@ func (d *doctor) print(asJSON bool) error {
 		}
 		fmt.Fprintf(d.env.stdout, "%s\n", text)
 	} else {
-		fmt.Fprintf(d.env.stdout, "%d problems\n", problems)
+		fmt.Fprintln(d.env.stdout, count(problems, "problem"))
 	}
 	if problems > 0 {
 		return checkFailed
@@ -157,6 +157,9 @@ func (d *doctor) connect(ctx context.Context) *client.Session {
 	switch {
 	case answered && answer.Status == 401:
 		do = "log in with -login, or send a key with -header 'Authorization: Bearer …'"
+		if demanded, ok := errors.AsType[*loginError](err); ok && demanded.command == "" {
+			do = "send the token or key with -header 'Authorization: Bearer …': the server offers no login"
+		}
 		if answer.Header.Get("WWW-Authenticate") == "" {
 			do = "the server must send WWW-Authenticate with the status 401, so that clients find out how to log in (RFC 9728); send a key with -header"
 		}

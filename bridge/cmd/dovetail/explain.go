@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -39,30 +41,31 @@ func (e *explainedError) Unwrap() error { return e.cause }
 
 // cannotConnect explains why no session with a server could be opened.
 func (c *invocation) cannotConnect(err error) error {
-	return &unreachableError{&explainedError{"cannot connect to the server: " + connectProblem(err), err, c.verbose}}
+	return &unreachableError{&explainedError{"cannot connect to the server: " + connectProblem(err, c.verbose), err, c.verbose}}
 }
 
-// connectProblem says why no session could be opened, and what to do.
-func connectProblem(err error) string {
-	if problem := dialProblem(err); problem != "" {
+// connectProblem says why no session could be opened, and what to do. It advises -verbose, unless that is set.
+func connectProblem(err error, verbose bool) string {
+	if problem := dialProblem(err, verbose); problem != "" {
 		return problem
 	}
+	text, more := innermost(err), "; -verbose shows the messages"
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time; -timeout gives it longer, and -verbose shows what it writes"
+		text, more = "no answer in time; -timeout gives it longer", ", and -verbose shows what it writes"
 	}
-	return innermost(err) + "; -verbose shows the messages"
+	if verbose {
+		return text
+	}
+	return text + more
 }
 
 // dialProblem explains a failure of a program or of the network, "" for another.
-func dialProblem(err error) string {
+func dialProblem(err error, verbose bool) string {
 	if demanded, ok := errors.AsType[*loginError](err); ok {
 		return demanded.Error()
 	}
 	if ended, ok := errors.AsType[*stdio.ExitError](err); ok {
-		if ended.Err == nil && ended.Stderr == "" {
-			return ended.Error() + "; the command must be a server on standard input and output"
-		}
-		return ended.Error() + "; -verbose shows all that it writes"
+		return endProblem(ended, verbose)
 	}
 	if unknown, ok := errors.AsType[*exec.Error](err); ok {
 		return fmt.Sprintf("the program %s was not found; install it, or give its path", peertext.Quote(unknown.Name))
@@ -85,12 +88,32 @@ func dialProblem(err error) string {
 	return ""
 }
 
+// signaled is what shells add to the number of a signal in the status of a command that it has ended.
+const signaled = 128
+
+// endProblem explains the end of a program.
+func endProblem(ended *stdio.ExitError, verbose bool) string {
+	text := ended.Error()
+	status, failed := errors.AsType[*exec.ExitError](ended.Err)
+	switch {
+	case failed && status.ExitCode() > signaled:
+		return fmt.Sprintf("%s; this status is that of a command that a signal has ended (%v): look for a limit of memory or time, or for who stops it", text, syscall.Signal(status.ExitCode()-signaled))
+	case ended.Stderr == "" && ended.Err == nil:
+		return text + "; the command must be a server on standard input and output"
+	case ended.Stderr == "":
+		return text + "; it wrote no error: run the command by itself to see what it does"
+	case verbose:
+		return text
+	}
+	return text + "; -verbose shows all that it writes"
+}
+
 // statusProblem explains an HTTP status.
 func statusProblem(refused *httptransport.StatusError) string {
 	status := fmt.Sprintf("status %d %s", refused.Status, http.StatusText(refused.Status))
 	switch {
 	case refused.Status == http.StatusUnauthorized:
-		return "it refuses the credentials (" + status + "); check the token in the header"
+		return "the server refuses the credentials in the header Authorization (" + status + "); check them"
 	case refused.Status == http.StatusForbidden:
 		return refused.Error() + "; check the token, and the host names that the server allows"
 	case slices.Contains([]int{400, 404, 405, 406, 410, 415, 501}, refused.Status):
@@ -128,8 +151,8 @@ func (i *inspection) explain(ctx context.Context, v *verb, args []string, err er
 	switch {
 	case unanswered && errors.Is(err, context.DeadlineExceeded):
 		text = fmt.Sprintf("no answer in time (%v); -timeout gives the server longer", call.Delivery)
-	case unanswered && dialProblem(err) != "":
-		text = fmt.Sprintf("no answer (%v): %s", call.Delivery, dialProblem(err))
+	case unanswered && dialProblem(err, i.verbose) != "":
+		text = fmt.Sprintf("no answer (%v): %s", call.Delivery, dialProblem(err, i.verbose))
 	case unanswered && call.Delivery == jsonrpc.NotSent: // the server cannot do this
 		text = innermost(err) + "; info shows what it offers"
 	case unanswered:
@@ -214,12 +237,17 @@ func (i *inspection) entries(ctx context.Context, l listing) ([]listed, error) {
 	return entries, json.Unmarshal(merged[l.member], &entries)
 }
 
+// suggestionTimeout bounds how long a list of the server delays an error.
+const suggestionTimeout = 2 * time.Second
+
 // suggestion says what to do after the server has refused the entry that args name, or its arguments. It is "" if the
 // list of the server does not help. names may be nil.
 func (i *inspection) suggestion(ctx context.Context, names *listing, args []string) string {
 	if names == nil || len(args) == 0 {
 		return ""
 	}
+	ctx, cancel := context.WithTimeout(ctx, suggestionTimeout)
+	defer cancel()
 	entries, err := i.entries(ctx, *names)
 	if err != nil || len(entries) == 0 {
 		return ""
@@ -231,13 +259,11 @@ func (i *inspection) suggestion(ctx context.Context, names *listing, args []stri
 		}
 		keys = append(keys, e.key())
 	}
+	otherwise := fmt.Sprintf("; %s lists the %ss of the server", names.verb, names.noun)
 	if names == &resourceListing { // a template may have the resource
-		return didYouMean(args[0], keys)
+		otherwise = ""
 	}
-	if question := didYouMean(args[0], keys); question != "" {
-		return question
-	}
-	return fmt.Sprintf("; %s lists the %ss of the server", names.verb, names.noun)
+	return didYouMean(args[0], keys, otherwise)
 }
 
 // argumentSuggestion says which arguments of a tool or prompt are wrong, "" if none is.
@@ -259,7 +285,7 @@ func argumentSuggestion(e *listed, args []string) string {
 			}
 			continue
 		}
-		if question := didYouMean(name, known); question != "" {
+		if question := didYouMean(name, known, ""); question != "" {
 			return fmt.Sprintf("; it has no argument %s%s", peertext.Quote(name), question)
 		}
 	}

@@ -61,7 +61,7 @@ func runGen(ctx context.Context, env *environment, sub *command, line []string) 
 		return err
 	}
 	if !slices.Contains(genLanguages, o.lang) {
-		return misuse("-lang: expected one of %s%s", strings.Join(genLanguages, ", "), didYouMean(o.lang, genLanguages))
+		return misuse("-lang: expected one of %s%s", strings.Join(genLanguages, ", "), didYouMean(o.lang, genLanguages, ""))
 	}
 	if args, err = o.target.take(args, child); err != nil {
 		return err

@@ -9,17 +9,21 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 )
@@ -150,30 +154,29 @@ func (c *invocation) logOut(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// A savedLogin authorizes requests with the token of an earlier -login. Without one, its error has the
-// command that logs in.
+// A savedLogin authorizes requests with the token of an earlier -login. Without one, its error says what the server
+// needs.
 type savedLogin struct {
 	options *loginOptions
 	server  *config.Resolved
-	command string
+	headers []string // names of those that are configured
+	command string   // that logs in
 
 	mu     sync.Mutex
 	tokens *oauth.Client // nil until a token was saved
 }
 
-// saved returns the authorizer for a server, nil if the server has credentials of its own or no login.
-// command is how to log in.
-func (o *loginOptions) saved(server *config.Resolved, command string) httptransport.Authorizer {
-	if _, ok := loginAddress(server); !ok {
+// saved returns the authorizer for a server, nil if no login is possible there, or headers has credentials in its place.
+// headers are the names of all configured headers, and command is how to log in.
+func (o *loginOptions) saved(server *config.Resolved, headers []string, command string) httptransport.Authorizer {
+	if _, ok := loginAddress(server); !ok || slices.ContainsFunc(headers, func(name string) bool { return strings.EqualFold(name, "Authorization") }) {
 		return nil
 	}
-	for name := range server.Headers {
-		if strings.EqualFold(name, "Authorization") {
-			return nil
-		}
-	}
-	return &savedLogin{options: o, server: server, command: command}
+	return &savedLogin{options: o, server: server, headers: headers, command: command}
 }
+
+// headersOf returns the names of the headers in a configuration.
+func headersOf(server *config.Resolved) []string { return slices.Sorted(maps.Keys(server.Headers)) }
 
 // client returns the client for the saved tokens, nil if there are none.
 func (s *savedLogin) client() (*oauth.Client, error) {
@@ -206,18 +209,66 @@ func (s *savedLogin) Challenged(ctx context.Context, server *url.URL, req *http.
 		err = oauth.ErrLoginRequired
 	}
 	if errors.Is(err, oauth.ErrLoginRequired) {
-		err = &loginError{s.command, &httptransport.StatusError{Method: req.Method, Status: res.StatusCode, Header: http.Header{"Www-Authenticate": res.Header["Www-Authenticate"]}}}
+		refused := &loginError{status: &httptransport.StatusError{Method: req.Method, Status: res.StatusCode, Header: http.Header{"Www-Authenticate": res.Header["Www-Authenticate"]}}, headers: s.headers}
+		if tokens != nil || offersLogin(ctx, server, res.Header["Www-Authenticate"]) {
+			refused.command = s.command
+		}
+		err = refused
 	}
 	return again, err
 }
 
-// A loginError says how to log in at a server.
+// offersLogin reports whether a server names an authorization server, or has metadata at one of the well-known places of
+// RFC 9728, RFC 8414 and OpenID Connect.
+func offersLogin(ctx context.Context, server *url.URL, challenges []string) bool {
+	if strings.Contains(strings.Join(challenges, ","), "resource_metadata") {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	origin := &url.URL{Scheme: server.Scheme, Host: server.Host}
+	for _, place := range []string{
+		"oauth-protected-resource" + strings.TrimSuffix(server.Path, "/"), "oauth-protected-resource", "oauth-authorization-server", "openid-configuration",
+	} {
+		if isJSON(ctx, origin.JoinPath(".well-known", place).String()) {
+			return true
+		}
+	}
+	return false
+}
+
+// isJSON reports whether there is a JSON document at a URL.
+func isJSON(ctx context.Context, address string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return false
+	}
+	web := httptransport.NewClient(func(settings *http.Transport) { settings.DisableKeepAlives = true })
+	web.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	res, err := web.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	return res.StatusCode == http.StatusOK && strings.HasPrefix(res.Header.Get("Content-Type"), "application/json")
+}
+
+// A loginError says what a server needs that has refused a request.
 type loginError struct {
-	command string
 	status  *httptransport.StatusError
+	headers []string // names of the configured headers
+	command string   // that logs in; "" if the server offers no login
 }
 
 func (e *loginError) Error() string {
+	switch {
+	case len(e.headers) > 0 && e.command == "":
+		return fmt.Sprintf("the server refuses the credentials in the header %s (status %d); check them", peertext.Quote(strings.Join(e.headers, ", ")), e.status.Status)
+	case len(e.headers) > 0:
+		return fmt.Sprintf("the server refuses the credentials in the header %s (status %d); check them, or log in: run %s", peertext.Quote(strings.Join(e.headers, ", ")), e.status.Status, e.command)
+	case e.command == "":
+		return fmt.Sprintf("the server demands a token or key (status %d) and offers no login; give it with -header-env, or in the headers of the configuration file", e.status.Status)
+	}
 	return fmt.Sprintf("the server demands a login (status %d): run %s", e.status.Status, e.command)
 }
 

@@ -257,3 +257,35 @@ func TestLoginThroughProxy(t *testing.T) {
 		}
 	}
 }
+
+// Without a token of a login, the error says what the server needs: a login only if it offers one, and the headers that
+// it has refused.
+func TestRefusedCredentialsAreNamed(t *testing.T) {
+	guarded, _ := newLoginServer(t, registered)
+	keyed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/mcp" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer keyed.Close()
+	for _, test := range []struct {
+		server      map[string]any
+		want, never string
+	}{
+		{map[string]any{"url": guarded.resource}, "demands a login (status 401): run dovetail -login", "key"},
+		{map[string]any{"url": guarded.resource, "headers": map[string]string{"x-api-key": "k"}}, `refuses the credentials in the header "x-api-key" (status 401); check them, or log in: run dovetail -login`, "demands"},
+		{map[string]any{"url": keyed.URL + "/mcp"}, "demands a token or key (status 401) and offers no login", "-login"},
+		{map[string]any{"url": keyed.URL + "/mcp", "headers": map[string]string{"x-api-key": "k"}}, `refuses the credentials in the header "x-api-key" (status 401); check them`, "-login"},
+	} {
+		for _, line := range [][]string{{"-config", configured(t, test.server), "tools", "guarded"}, {"-config", configured(t, test.server), "tools"}} {
+			var said bytes.Buffer
+			err := run(t.Context(), line, strings.NewReader(""), io.Discard, &said)
+			if text := fmt.Sprint(err, "\n", said.String()); !strings.Contains(text, test.want) || strings.Contains(text, test.never) {
+				t.Errorf("%v: %v\n%s\nwant %s", test.server, err, &said, test.want)
+			}
+		}
+	}
+}

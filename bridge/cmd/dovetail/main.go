@@ -172,10 +172,7 @@ func run(ctx context.Context, line []string, stdin io.Reader, stdout, terminal i
 
 // unknownCommand returns the error of a word that is none of the known commands.
 func unknownCommand(name string, known []string) error {
-	if question := didYouMean(name, known); question != "" {
-		return misuse("unknown command %.100q%s", name, question)
-	}
-	return misuse("unknown command %.100q: expected one of %s", name, strings.Join(known, ", "))
+	return misuse("unknown command %.100q%s", name, didYouMean(name, known, ": expected one of "+strings.Join(known, ", ")))
 }
 
 func commandNames() []string {
@@ -279,10 +276,7 @@ func (f *flagSet) refused(err error) error {
 	}
 	var known []string
 	f.VisitAll(func(defined *flag.Flag) { known = append(known, "-"+defined.Name) })
-	if question := didYouMean("-"+name, known); question != "" {
-		return misuse("unknown flag -%.100s%s", name, question)
-	}
-	return misuse("unknown flag -%.100s; dovetail help %s lists the flags", name, f.command.name)
+	return misuse("unknown flag -%.100s%s", name, didYouMean("-"+name, known, "; dovetail help "+f.command.name+" lists the flags"))
 }
 
 // usage returns the error of wrong arguments.

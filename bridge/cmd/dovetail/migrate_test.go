@@ -218,7 +218,7 @@ func TestMigrateRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ program, want string }{
 		"a program that does not compile":         {"package main\n\nfunc main() { nothing() }\n", "does not compile: main.go:3:15: undefined: nothing"},
 		"a program that uses no other library":    {"package main\n\nfunc main() {}\n", "no package of the module imports"},
-		"a program that is not a module's folder": {"", "is not the folder of a module"},
+		"a program that is not a module's folder": {"", "has no go.mod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()

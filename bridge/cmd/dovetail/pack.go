@@ -58,8 +58,11 @@ func runPack(ctx context.Context, env *environment, sub *command, line []string)
 	if err != nil {
 		return err
 	}
-	if o.Name == "" || o.build == "" && len(o.urls)+len(o.packages) == 0 {
-		return misuse("expected -name, and -build, -url or -package: dovetail help pack")
+	if o.Name == "" {
+		return misuse("pack needs -name, the name of the server in reverse DNS form, such as io.github.acme/calc")
+	}
+	if o.build == "" && len(o.urls)+len(o.packages) == 0 {
+		return misuse("pack needs -build PACKAGE for a bundle, or -url URL or -package REGISTRY:IDENTIFIER@VERSION for server.json")
 	}
 	if err := checkSystems(o.systems); err != nil {
 		return err

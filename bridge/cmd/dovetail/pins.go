@@ -156,11 +156,7 @@ func notPending(name string, pending []pin.Pending) error {
 	for _, p := range pending {
 		known = append(known, entryText(p.Entry))
 	}
-	hint := "; dovetail pins list prints those that are"
-	if question := didYouMean(name, known); question != "" {
-		hint = question
-	}
-	return fmt.Errorf("%.256q: %w%s", name, pin.ErrNotPending, hint)
+	return fmt.Errorf("%.256q: %w%s", name, pin.ErrNotPending, didYouMean(name, known, "; dovetail pins list prints those that are"))
 }
 
 func printPins(env *environment, pending []pin.Pending, asJSON bool) error {

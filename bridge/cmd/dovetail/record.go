@@ -118,7 +118,7 @@ func runReplay(ctx context.Context, env *environment, sub *command, line []strin
 	case err != nil:
 		return &unreachableError{err}
 	}
-	fmt.Fprintf(env.stdout, "%d answers compared, %d differences\n", compared, len(found))
+	fmt.Fprintf(env.stdout, "%s compared, %s\n", count(compared, "answer"), count(len(found), "difference"))
 	if len(found) > 0 {
 		return checkFailed
 	}

@@ -114,7 +114,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	case o.http == "" && o.approve == "channel":
 		return misuse("-approve channel needs -http, at which approvers connect")
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):
-		return misuse("-approve: expected one of %s%s", strings.Join(approveModes, ", "), didYouMean(o.approve, approveModes))
+		return misuse("-approve: expected one of %s%s", strings.Join(approveModes, ", "), didYouMean(o.approve, approveModes, ""))
 	}
 	if o.policy != "" || o.launch && !o.launchUnasked {
 		o.approve = cmp.Or(o.approve, "page")
@@ -257,7 +257,7 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 	configs, invalid := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, &config.DialOptions{
 		Stderr: h.env.stderr, Logger: h.logger,
 		Authorizer: func(server *config.Resolved) httptransport.Authorizer {
-			return h.opts.logins.saved(server, loginCommand(h.opts.config, server.Alias))
+			return h.opts.logins.saved(server, headersOf(server), loginCommand(h.opts.config, server.Alias))
 		},
 	})
 	for _, err := range joined(err, invalid) {

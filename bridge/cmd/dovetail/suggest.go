@@ -1,49 +1,56 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// didYouMean returns a question with the known name that is most similar to a name, to be added to an error, or "" if none
-// is similar.
-func didYouMean(name string, known []string) string {
+// didYouMean returns what is added to the error of an unknown name: a question with the known name that is most similar,
+// or otherwise if none is similar.
+func didYouMean(name string, known []string, otherwise string) string {
 	if closest := closestName(name, known); closest != "" {
 		return fmt.Sprintf("; did you mean %q?", closest)
 	}
-	return ""
+	return otherwise
 }
 
 // maxCompared is the length of the longest name that is compared, in bytes. The time for a pair is its square.
 const maxCompared = 200
 
-// closestName returns the name with the fewest typing errors, at most one for three letters, and of these the one of the
-// most similar length. Without one it returns the shortest name that begins with the typed three letters or more. Case
-// does not matter.
+// closestName returns the shortest name that begins with the typed three letters or more. Without one it returns the name
+// with the fewest typing errors, at most one for three letters, and of these the one of the most similar length. Case
+// does not matter. The part of a name after ALIAS__ counts as a name, too.
 func closestName(name string, known []string) string {
 	typed := strings.ToLower(name)
 	if len(typed) > maxCompared {
 		return ""
 	}
-	closest, least, difference := "", (len(typed)+1)/3, len(typed)
+	begun, closest, shortest, least, difference := "", "", 0, (len(typed)+1)/3, len(typed)
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
 		if len(candidate) > maxCompared {
 			continue
 		}
-		mistakes, longer := typingErrors(typed, strings.ToLower(candidate)), max(len(candidate)-len(typed), len(typed)-len(candidate))
-		if mistakes < least || mistakes == least && longer < difference {
-			closest, least, difference = candidate, mistakes, longer
-		}
-	}
-	if closest == "" && len(typed) >= 3 {
-		for _, candidate := range known {
-			if strings.HasPrefix(strings.ToLower(candidate), typed) && (closest == "" || len(candidate) < len(closest)) {
-				closest = candidate
+		for _, part := range comparedParts(strings.ToLower(candidate)) {
+			if len(typed) >= 3 && strings.HasPrefix(part, typed) && (begun == "" || len(part) < shortest) {
+				begun, shortest = candidate, len(part)
+			}
+			mistakes, longer := typingErrors(typed, part), max(len(part)-len(typed), len(typed)-len(part))
+			if mistakes < least || mistakes == least && longer < difference {
+				closest, least, difference = candidate, mistakes, longer
 			}
 		}
 	}
-	return closest
+	return cmp.Or(begun, closest)
+}
+
+// comparedParts returns a name, and what follows an alias in it.
+func comparedParts(name string) []string {
+	if _, own, ok := strings.Cut(name, "__"); ok {
+		return []string{name, own}
+	}
+	return []string{name}
 }
 
 // typingErrors returns the least number of letters to add, to remove, to replace, or to swap with the next one, that

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -118,10 +119,7 @@ func (t *target) unused(args []string, usage error) error {
 	if file, _ := config.Load(t.config); file != nil { // other servers of the file may have mistakes
 		known = serverNames(file)
 	}
-	if question := didYouMean(args[0], known); question != "" {
-		return misuse("%s has no server %.100q%s", t.config, args[0], question)
-	}
-	return misuse("%s has no server %.100q; for all its servers, %v", t.config, args[0], usage)
+	return misuse("%s has no server %.100q%s", t.config, args[0], didYouMean(args[0], known, fmt.Sprintf("; for all its servers, %v", usage)))
 }
 
 // serverNames returns the names of the servers in a file.
@@ -219,16 +217,12 @@ func (t *target) authorizer(server *config.Resolved) httptransport.Authorizer {
 	if t.tokens != nil {
 		return t.tokens
 	}
-	for _, header := range t.headers {
-		if name, _, _ := strings.Cut(header, ":"); strings.EqualFold(strings.TrimSpace(name), "Authorization") {
-			return nil
-		}
-	}
+	headers := slices.AppendSeq(headersOf(server), maps.Keys(t.headers.values()))
 	name := server.URL.String()
 	if t.server != nil {
 		name = t.server.Alias
 	}
-	return t.logins.saved(server, loginCommand(t.config, name))
+	return t.logins.saved(server, headers, loginCommand(t.config, name))
 }
 
 // An sseFirst uses HTTP+SSE, since its URL ends with /sse, unless the server answers the request for
@@ -313,7 +307,7 @@ func (c *invocation) configs(ctx context.Context, stderr io.Writer, logger *slog
 		fmt.Fprintf(stderr, "dovetail: %s:%v\n", file.Name, warning)
 	}
 	dial := &config.DialOptions{Logger: logger, Conn: jsonrpc.Options{Trace: c.traces(stderr)}, Authorizer: func(server *config.Resolved) httptransport.Authorizer {
-		return c.target.logins.saved(server, loginCommand(c.target.config, server.Alias))
+		return c.target.logins.saved(server, headersOf(server), loginCommand(c.target.config, server.Alias))
 	}}
 	if c.verbose {
 		dial.Stderr = stderr
@@ -350,7 +344,7 @@ func (s *servers) report(stderr io.Writer) {
 
 // explained returns the error of a server for a person.
 func (s *servers) explained(state bridge.State) error {
-	return &explainedError{fmt.Sprintf("the server %q cannot be used: %s", state.Alias, connectProblem(state.Err)), state.Err, s.c.verbose}
+	return &explainedError{fmt.Sprintf("the server %q cannot be used: %s", state.Alias, connectProblem(state.Err, s.c.verbose)), state.Err, s.c.verbose}
 }
 
 // haveFailed reports whether there are servers, and none can be used.
@@ -378,7 +372,7 @@ func (s *servers) states() []serverState {
 			Tools: state.Tools, Prompts: state.Prompts, Resources: state.Resources,
 		}
 		if state.Err != nil {
-			shown.Error = connectProblem(state.Err)
+			shown.Error = connectProblem(state.Err, s.c.verbose)
 		}
 		states = append(states, shown)
 	}

@@ -118,7 +118,7 @@ func (i *inspection) printInfo() error {
 	}
 	if i.servers != nil {
 		for _, s := range i.servers.states() {
-			fmt.Fprintf(i.out, "%-20s %-8s %d tools, %d prompts, %d resources %s\n", s.Alias, s.Status, s.Tools, s.Prompts, s.Resources, s.Error)
+			fmt.Fprintf(i.out, "%-20s %-8s %s, %s, %s %s\n", s.Alias, s.Status, count(s.Tools, "tool"), count(s.Prompts, "prompt"), count(s.Resources, "resource"), s.Error)
 		}
 	}
 	return nil

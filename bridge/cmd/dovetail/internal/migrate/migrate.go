@@ -111,10 +111,10 @@ func moduleRoot(folder string) (string, error) {
 		return "", err
 	}
 	if root, err = filepath.EvalSymlinks(root); err != nil {
-		return "", err
+		return "", fmt.Errorf("there is no folder %s; expected the folder of a Go module", folder)
 	}
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		return "", fmt.Errorf("%s is not the folder of a module: %w", folder, err)
+		return "", fmt.Errorf("the folder %s has no go.mod; expected the folder of a Go module", folder)
 	}
 	return root, nil
 }
