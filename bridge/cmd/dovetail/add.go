@@ -26,7 +26,7 @@ import (
 var addCommand = &command{
 	name: "add", args: "[FLAGS] NAME URL, or add [FLAGS] NAME -- COMMAND [ARG…]", short: "add a server to the configuration files of clients",
 	long: `Adds to each client that has a file, or to the clients of -client. A program that exists is stored with its absolute
-path, except with -project. No other byte of a file changes: comments, order and white space stay. The content before is kept in FILE.bak. Both get the mode 0600, and in a
+path, and so are scripts and paths in its arguments, except with -project; uv run and go run get the folder. No other byte of a file changes: comments, order and white space stay. The content before is kept in FILE.bak. Both get the mode 0600, and in a
 project the mode of the file. Symbolic links of this user are followed, within the project for -project.`,
 	run: runAdd,
 }
@@ -183,6 +183,11 @@ func runAdd(ctx context.Context, env *environment, sub *command, line []string) 
 		return misuse("expected a name of 1 to 100 bytes")
 	}
 	if command != nil && !c.project { // the paths of a project are those of several machines
+		folder, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		server.Args = absoluteArguments(server.Command, server.Args, folder)
 		server.Command = absoluteProgram(env, server.Command)
 	}
 	unlock, err := c.lock(ctx)
@@ -223,6 +228,40 @@ func absoluteProgram(env *environment, name string) string {
 		return name
 	}
 	return path
+}
+
+// interpreters are programs whose arguments name a script. A version may follow.
+var interpreters = []string{"python", "node", "bun", "deno", "ruby", "perl", "php", "sh", "bash", "java", "tsx", "ts-node"}
+
+// absoluteArguments returns the arguments of a program as they mean the same in another folder, which is the one in which
+// a client starts it. The argument of uv run and go run depends on the folder in more ways, so they get its name. Of other
+// programs, what exists and begins with ./ or ../ becomes absolute, and of interpreters each file with a suffix or a
+// folder in its name.
+func absoluteArguments(program string, args []string, folder string) []string {
+	name := strings.TrimRight(strings.TrimSuffix(filepath.Base(program), ".exe"), "0123456789.")
+	starts := len(args) > 1 && args[0] == "run"
+	switch {
+	case name == "uv" && starts && !slices.ContainsFunc(args, func(arg string) bool { return arg == "--directory" || arg == "--project" }):
+		return append([]string{"--directory", folder}, args...)
+	case name == "go" && starts && args[1] != "-C" && !strings.Contains(args[1], "@"):
+		return append([]string{"run", "-C", folder}, args[1:]...)
+	case name == "uv" || name == "go":
+		return args
+	}
+	stored := slices.Clone(args)
+	for i, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil || filepath.IsAbs(arg) {
+			continue
+		}
+		slashed := filepath.ToSlash(arg)
+		isPath := strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../")
+		isScript := slices.Contains(interpreters, name) && info.Mode().IsRegular() && (strings.Contains(slashed, "/") || filepath.Ext(arg) != "")
+		if isPath || isScript {
+			stored[i] = filepath.Join(folder, arg)
+		}
+	}
+	return stored
 }
 
 func runRemove(ctx context.Context, env *environment, sub *command, line []string) error {

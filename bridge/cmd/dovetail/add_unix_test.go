@@ -112,6 +112,59 @@ func TestAddedProgramsAreAbsolute(t *testing.T) {
 	}
 }
 
+// TestAddedScriptsAreAbsolute: the arguments mean the same in the folder in which a client starts the program.
+func TestAddedScriptsAreAbsolute(t *testing.T) {
+	home := useHome(t)
+	folder, err := os.Getwd()
+	if err == nil {
+		err = errors.Join(os.Mkdir(filepath.Join(home, ".cursor"), 0o700), os.Mkdir("dist", 0o700), os.Mkdir("time", 0o700))
+	}
+	for _, name := range []string{"server.py", "dist/index.js", "main.ts", "serve"} {
+		err = errors.Join(err, os.WriteFile(name, nil, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"python server.py -v":                  "DIR/server.py -v",
+		"python3.12 -u ./server.py":            "-u DIR/server.py",
+		"/usr/bin/node dist/index.js x.json":   "DIR/dist/index.js x.json",
+		"bun main.ts serve":                    "DIR/main.ts serve",
+		"deno run -A main.ts":                  "run -A DIR/main.ts",
+		"uv run server.py":                     "--directory DIR run server.py",
+		"uv --directory /srv run server.py":    "--directory /srv run server.py",
+		"go run ./x":                           "run -C DIR ./x",
+		"go run -C /srv ./x":                   "run -C /srv ./x",
+		"go run example.com/server@latest":     "run example.com/server@latest",
+		"npx -y @acme/files ./dist ../nothing": "-y @acme/files DIR/dist ../nothing",
+		"docker run -i time server.py":         "run -i time server.py",
+	} {
+		path := filepath.Join(home, ".cursor", "mcp.json")
+		for flag, want := range map[string]string{"-client=cursor": strings.ReplaceAll(want, "DIR", folder), "-project": strings.Join(strings.Fields(line)[1:], " ")} {
+			if flag == "-project" {
+				path = filepath.Join(folder, ".cursor", "mcp.json")
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := inspectAt(t, append([]string{"add", flag, "x", "--"}, strings.Fields(line)...)...); err != nil {
+				t.Fatal(err)
+			}
+			var file struct {
+				McpServers map[string]struct{ Args []string }
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &file); err != nil || strings.Join(file.McpServers["x"].Args, " ") != want {
+				t.Errorf("%s %s: stored is %s, error %v, want %s", flag, line, text, err, want)
+			}
+			path = filepath.Join(home, ".cursor", "mcp.json")
+		}
+	}
+}
+
 // TestAddThroughLinks: links of the user are followed, within a project for -project.
 func TestAddThroughLinks(t *testing.T) {
 	const empty = `{"mcpServers":{}}`
