@@ -56,3 +56,47 @@ func TestPersonAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestFormsOfServersInTheField: choices with spaces and commas, formats, large numbers and hostile defaults.
+func TestFormsOfServersInTheField(t *testing.T) {
+	const form = `{"type":"object","properties":{
+		"places":{"type":"array","items":{"type":"string","enum":["New York","New","Paris, Texas","Rome"]},"default":["New York","Rome"]},
+		"mail":{"type":"string","format":"email"},
+		"site":{"type":"string","format":"uri"},
+		"day":{"type":"string","format":"date"},
+		"at":{"type":"string","format":"date-time"},
+		"budget":{"type":"number","minimum":0,"maximum":2000000,"default":1000000},
+		"note":{"type":"string","default":"x; required)\u001b[2J"}}}`
+	typed := strings.Join([]string{
+		"Rome, Berlin", "New York Paris, Texas, New",
+		"ann", "Ann <ann@example.com>", "ann@example.com",
+		"example.com", "https://example.com",
+		"28.7.2026", "2026-07-28",
+		"2026-07-28", "2026-07-28T14:30:00Z",
+		"1500000", "", "y",
+	}, "\n") + "\n"
+	var out strings.Builder
+	p := &person{input: newLineReader(t.Context(), strings.NewReader(typed), &out), out: &out}
+	result, err := p.elicit(t.Context(), &mcp.ElicitParams{Message: "Where?", RequestedSchema: []byte(form)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"at":"2026-07-28T14:30:00Z","budget":1500000,"day":"2026-07-28","mail":"ann@example.com","places":["New York","Paris, Texas","New"],"site":"https://example.com"}`
+	if result.Action != mcp.ElicitAccept || string(result.Content) != want {
+		t.Errorf("answered %s with %s, want %s", result.Action, result.Content, want)
+	}
+	for _, shown := range []string{
+		`optional, else "New York", "Rome")`, "0 to 2000000; optional, else 1000000)", `optional, else "x; required)\u001b[2J")`,
+		"expected an email address such as ann@example.com\n", "expected a URI such as https://example.com\n", "expected a date such as 2026-07-28\n", "expected a date and time such as",
+	} {
+		if !strings.Contains(strings.ReplaceAll(out.String(), "\n  | ", ""), shown) {
+			t.Errorf("%q is not shown in:\n%s", shown, &out)
+		}
+	}
+	var progress strings.Builder
+	total := 2e6
+	newBar(io.Discard, &progress).report(&mcp.ProgressParams{Progress: 1e6, Total: &total})
+	if progress.String() != "progress 1000000 of 2000000\n" {
+		t.Errorf("printed %q", progress.String())
+	}
+}

@@ -9,9 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/mail"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/peertext"
@@ -129,7 +132,7 @@ func (p *person) print(lines []string) {
 }
 
 // shownURL returns a URL as one word of visible characters. It is complete.
-func shownURL(url string) string { return strings.ReplaceAll(peertext.Escape(url), " ", "%20") }
+func shownURL(address string) string { return strings.ReplaceAll(peertext.Escape(address), " ", "%20") }
 
 func (p *person) agree(ctx context.Context, content json.RawMessage) (*mcp.ElicitResult, error) {
 	answer, err := p.input.ask(ctx, "Send this? [y]es, [n]o, anything else cancels: ")
@@ -150,7 +153,7 @@ func (p *person) fill(ctx context.Context, form *mcp.ElicitSchema) (json.RawMess
 	values := make(map[string]any)
 	for _, field := range form.Fields {
 		label, read := reader(field)
-		lines := shownLines(field.Name + label)
+		lines := peertext.Wrap(peertext.Cut(oneLine(field.Name)+label, maxText), textWidth)
 		prompt := "  > "
 		if len(lines) == 1 {
 			prompt = "  " + lines[0] + ": "
@@ -190,10 +193,15 @@ func checkValue(field mcp.ElicitField, value map[string]any) string {
 	if err != nil {
 		return err.Error()
 	}
+	if text, ok := value[field.Name].(string); ok {
+		if f, ok := field.Schema.(*mcp.StringSchema); ok {
+			return formatProblem(f.Format, text)
+		}
+	}
 	return ""
 }
 
-// reader returns the expected input of a field and a function that parses it. Input that
+// reader returns the expected input of a field, escaped, and a function that parses it. Input that
 // does not parse stays text, which the check of the field refuses.
 func reader(field mcp.ElicitField) (label string, read func(string) any) {
 	asText := func(text string) any { return text }
@@ -202,9 +210,9 @@ func reader(field mcp.ElicitField) (label string, read func(string) any) {
 	switch f := field.Schema.(type) {
 	case *mcp.StringSchema:
 		title, description = f.Title, f.Description
-		takes = cmp.Or(string(f.Format), takes) + bounds(f.MinLength, f.MaxLength, "characters")
+		takes = cmp.Or(oneLine(string(f.Format)), takes) + bounds(f.MinLength, f.MaxLength, "characters")
 		if f.Default != nil {
-			preset = *f.Default
+			preset = peertext.Quote(*f.Default)
 		}
 	case *mcp.BooleanSchema:
 		title, description, takes, read = f.Title, f.Description, "true or false", parsed(strconv.ParseBool)
@@ -219,13 +227,19 @@ func reader(field mcp.ElicitField) (label string, read func(string) any) {
 		takes += bounds(f.Minimum, f.Maximum, "")
 		read = func(text string) any { return asNumber(text) }
 		if f.Default != nil {
-			preset = fmt.Sprint(*f.Default)
+			preset = decimal(*f.Default)
 		}
 	case *mcp.EnumSchema:
-		title, description, takes, preset = f.Title, f.Description, options(f), strings.Join(f.Default, " ")
+		title, description, takes = f.Title, f.Description, options(f)
+		for i, value := range f.Default {
+			if i > 0 {
+				preset += ", "
+			}
+			preset += peertext.Quote(value)
+		}
 		if f.Multiple {
 			takes = "some of " + takes + bounds(f.MinItems, f.MaxItems, "of them")
-			read = func(text string) any { return strings.Fields(text) }
+			read = func(text string) any { return chosen(f, text) }
 		}
 	}
 	switch {
@@ -236,7 +250,61 @@ func reader(field mcp.ElicitField) (label string, read func(string) any) {
 	default:
 		takes += "; optional"
 	}
-	return labelled(cmp.Or(description, title), takes), read
+	return labelled(oneLine(cmp.Or(description, title)), takes), read
+}
+
+// chosen returns the options in a text, separated by spaces or commas, which options may contain. What is no option stays
+// a word.
+func chosen(f *mcp.EnumSchema, text string) []string {
+	const separators = " ,"
+	isEnd := func(rest string) bool { return rest == "" || strings.ContainsAny(rest[:1], separators) }
+	found := []string{}
+	for text = strings.Trim(text, separators); text != ""; text = strings.TrimLeft(text, separators) {
+		next := ""
+		for _, o := range f.Options {
+			if rest, ok := strings.CutPrefix(text, o.Value); ok && isEnd(rest) && len(o.Value) > len(next) {
+				next = o.Value
+			}
+		}
+		if next == "" {
+			next, _, _ = strings.Cut(text, ",")
+			next, _, _ = strings.Cut(next, " ")
+		}
+		found, text = append(found, next), text[len(next):]
+	}
+	return found
+}
+
+// decimal returns a number as people write it, without an exponent below 1e21.
+func decimal[T int | float64](n T) string {
+	text, err := json.Marshal(n)
+	if err != nil { // NaN
+		return fmt.Sprint(n)
+	}
+	return string(text)
+}
+
+// formatProblem says why a text is not of a format, "" if it is.
+func formatProblem(format mcp.StringFormat, text string) string {
+	ok, expected := true, ""
+	switch format {
+	case mcp.FormatEmail:
+		address, err := mail.ParseAddress(text)
+		ok, expected = err == nil && address.Address == text, "an email address such as ann@example.com"
+	case mcp.FormatURI:
+		address, err := url.Parse(text)
+		ok, expected = err == nil && address.IsAbs(), "a URI such as https://example.com"
+	case mcp.FormatDate:
+		_, err := time.Parse(time.DateOnly, text)
+		ok, expected = err == nil, "a date such as 2026-07-28"
+	case mcp.FormatDateTime:
+		_, err := time.Parse(time.RFC3339, text)
+		ok, expected = err == nil, "a date and time such as 2026-07-28T14:30:00Z"
+	}
+	if ok {
+		return ""
+	}
+	return "expected " + expected
 }
 
 // bounds says which values are permitted, "" if there is no bound.
@@ -244,11 +312,11 @@ func bounds[T int | float64](least, most *T, of string) string {
 	text := ""
 	switch {
 	case least != nil && most != nil:
-		text = fmt.Sprintf(", %v to %v %s", *least, *most, of)
+		text = fmt.Sprintf(", %s to %s %s", decimal(*least), decimal(*most), of)
 	case least != nil:
-		text = fmt.Sprintf(", at least %v %s", *least, of)
+		text = fmt.Sprintf(", at least %s %s", decimal(*least), of)
 	case most != nil:
-		text = fmt.Sprintf(", at most %v %s", *most, of)
+		text = fmt.Sprintf(", at most %s %s", decimal(*most), of)
 	}
 	return strings.TrimSuffix(text, " ")
 }
@@ -286,7 +354,7 @@ func options(f *mcp.EnumSchema) string {
 		}
 		texts = append(texts, o.Value)
 	}
-	return strings.Join(texts, " | ")
+	return oneLine(strings.Join(texts, " | "))
 }
 
 const barWidth = 30
@@ -310,18 +378,18 @@ func (b *progressBar) report(p *mcp.ProgressParams) {
 	if !b.terminal {
 		of := ""
 		if p.Total != nil {
-			of = fmt.Sprint(" of ", *p.Total)
+			of = " of " + decimal(*p.Total)
 		}
 		message := ""
 		if p.Message != "" {
 			message = ": " + oneLine(p.Message)
 		}
-		fmt.Fprintf(b.w, "progress %v%s%s\n", p.Progress, of, message)
+		fmt.Fprintf(b.w, "progress %s%s%s\n", decimal(p.Progress), of, message)
 		return
 	}
 	b.drawn = true
 	if p.Total == nil || *p.Total <= 0 {
-		fmt.Fprintf(b.w, "\r\x1b[K%v %s", p.Progress, b.message(p))
+		fmt.Fprintf(b.w, "\r\x1b[K%s %s", decimal(p.Progress), b.message(p))
 		return
 	}
 	share := min(max(p.Progress/(*p.Total), 0), 1)
