@@ -6,10 +6,12 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/clients"
 	"github.com/dovetail-go/dovetail/bridge/config"
@@ -80,8 +82,16 @@ const maxAbout = 80
 
 // following returns candidates for the word after some words.
 func following(ctx context.Context, before []string, typed string) []candidate {
-	if len(before) == 0 || before[0] == "help" {
-		return commandCandidates(len(before) == 0)
+	switch at := commandAt(before); {
+	case at < len(before):
+		before = slices.Concat(before[at:at+1], before[:at], before[at+1:])
+	case at == len(before) && !(at > 0 && strings.HasPrefix(typed, "-")):
+		return commandCandidates(at == 0)
+	default: // a flag of all commands that use a server
+		before = append([]string{"call"}, before...)
+	}
+	if before[0] == "help" {
+		return commandCandidates(false)
 	}
 	c := commands()[before[0]]
 	if c == nil || slices.Contains(before, "--") {
@@ -116,17 +126,59 @@ func following(ctx context.Context, before []string, typed string) []candidate {
 	_, project := values["project"]
 	switch kind := argumentKind(c, len(args)); {
 	case kind == "TARGET", c == removeCommand && kind == "NAME":
-		return serverCandidates(values["config"], project)
+		list := serverCandidates(values["config"], project)
+		if alias, _, ok := strings.Cut(typed, "__"); ok && namesEntries(c) && slices.ContainsFunc(list, func(c candidate) bool { return c.word == alias }) {
+			return mergedCandidates(entryCandidates(ctx, c.name, append(slices.Clone(before[1:]), alias)), alias)
+		}
+		return list
 	case strings.Contains(kind, "|"):
 		var list []candidate
 		for word := range strings.SplitSeq(kind, "|") {
 			list = append(list, candidate{word: word})
 		}
 		return list
-	case verbs[c.name] != nil && verbs[c.name].names != nil && !project: // the files of a project may come from a stranger
-		return entryCandidates(ctx, c.name, before[1:])
+	case namesEntries(c) && !project: // the files of a project may come from a stranger
+		return entryCandidates(ctx, c.name, splitEntry(before[1:], args, values["config"]))
 	}
 	return nil
+}
+
+// namesEntries reports whether a command takes the name of an entry of a server.
+func namesEntries(c *command) bool { return verbs[c.name] != nil && verbs[c.name].names != nil }
+
+// commandAt returns the place of the command after flags of the commands that use a server. It is that of the next word if
+// there is none, and greater if that is the value of a flag.
+func commandAt(before []string) int {
+	flags, n := helpFlags(commands()["call"]), 0
+	for ; n < len(before) && strings.HasPrefix(before[n], "-"); n++ {
+		name, _, hasValue := strings.Cut(strings.TrimLeft(before[n], "-"), "=")
+		if f := flags[name]; f != nil && f.takesValue && !hasValue {
+			n++
+		}
+	}
+	return n
+}
+
+// mergedCandidates returns the names of a server's entries among those of all servers of a file.
+func mergedCandidates(list []candidate, alias string) []candidate {
+	for i := range list {
+		list[i].word = alias + "__" + list[i].word
+	}
+	return list
+}
+
+// splitEntry replaces the first argument ALIAS__NAME, for all servers of a file, by the server and the name. Then only
+// one server is started.
+func splitEntry(line, args []string, file string) []string {
+	if file == "" || len(args) == 0 {
+		return line
+	}
+	alias, name, merged := strings.Cut(args[0], "__")
+	if !merged || slices.ContainsFunc(serverCandidates(file, false), func(c candidate) bool { return c.word == args[0] }) {
+		return line
+	}
+	at := slices.Index(line, args[0])
+	return slices.Concat(line[:at], []string{alias, name}, line[at+1:])
 }
 
 // argumentKind returns what the usage of a command calls an argument, such as TARGET, or "".
@@ -229,19 +281,23 @@ func entryCandidates(ctx context.Context, verb string, line []string) []candidat
 		return nil
 	}
 	c.timeout, c.verbose, c.target.login = completionTimeout, false, false
-	var list []candidate
-	_ = c.withSession(ctx, env, &person{out: io.Discard}, func(ctx context.Context, i *inspection) error {
-		entries, err := i.entries(ctx, *verbs[verb].names)
-		for _, e := range entries {
-			switch {
-			case len(c.args) == 1:
-				list = append(list, candidate{e.key(), e.Description})
-			case e.key() == c.args[0]:
-				list = append(list, e.argumentCandidates(c.args[1:])...)
-			}
-		}
-		return err
+	target := line[:len(line)+1-len(c.args)] // with the flags
+	entries := cachedEntries(append([]string{verb}, target...), func() (entries []listed, err error) {
+		failed := c.withSession(ctx, env, &person{out: io.Discard}, func(ctx context.Context, i *inspection) error {
+			entries, err = i.entries(ctx, *verbs[verb].names)
+			return err
+		})
+		return entries, failed
 	})
+	var list []candidate
+	for _, e := range entries {
+		switch {
+		case len(c.args) == 1:
+			list = append(list, candidate{e.key(), e.Description})
+		case e.key() == c.args[0]:
+			list = append(list, e.argumentCandidates(c.args[1:])...)
+		}
+	}
 	return list
 }
 
@@ -267,19 +323,21 @@ func (e *listed) argumentCandidates(given []string) []candidate {
 	return list
 }
 
-// shellWords splits the beginning of a command line at spaces outside of quotes. The last word is not complete, and may be
-// empty.
+// shellWords splits the beginning of a command line at spaces outside of quotes, and replaces ~ and variables as a shell
+// does. The last word is not complete, and may be empty.
 func shellWords(line string) []string {
 	var words []string
 	var word strings.Builder
-	inWord, quote, escaped := false, rune(0), false
-	for _, r := range line {
+	inWord, quote := false, rune(0)
+	for line != "" {
+		r, size := utf8.DecodeRuneInString(line)
+		line = line[size:]
 		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
 		case r == '\\' && quote != '\'':
-			inWord, escaped = true, true
+			r, size = utf8.DecodeRuneInString(line)
+			line = line[size:]
+			inWord = true
+			word.WriteRune(r)
 		case quote != 0 && r == quote:
 			quote = 0
 		case quote == 0 && (r == '\'' || r == '"'):
@@ -290,6 +348,15 @@ func shellWords(line string) []string {
 				word.Reset()
 			}
 			inWord = false
+		case r == '$' && quote != '\'' && variable.MatchString(line):
+			name := variable.FindString(line)
+			line = line[len(name):]
+			inWord = true
+			word.WriteString(os.Getenv(strings.Trim(name, "{}")))
+		case r == '~' && !inWord && (line == "" || strings.HasPrefix(line, "/")):
+			home, _ := os.UserHomeDir() // as in a shell without a home
+			inWord = true
+			word.WriteString(home)
 		default:
 			inWord = true
 			word.WriteRune(r)
@@ -297,3 +364,6 @@ func shellWords(line string) []string {
 	}
 	return append(words, word.String())
 }
+
+// variable matches the name of a variable after $, which a shell replaces.
+var variable = regexp.MustCompile(`^(?:\w+|\{\w+\})`)

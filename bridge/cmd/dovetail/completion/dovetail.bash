@@ -1,6 +1,6 @@
 # Completes command lines of dovetail in bash.
 _dovetail() {
-	local line=${COMP_LINE:0:COMP_POINT} breaks=${COMP_WORDBREAKS//[^=:]/} word kept=
+	local line=${COMP_LINE:0:COMP_POINT} breaks=${COMP_WORDBREAKS//[^=:]/} word kept= quote=${COMP_WORDS[COMP_CWORD]:0:1}
 	if [[ $breaks ]]; then # readline completes what follows these
 		kept=${line##*[[:space:]]}
 		kept=${kept%"${kept##*["$breaks"]}"}
@@ -8,7 +8,11 @@ _dovetail() {
 	COMPREPLY=()
 	while IFS=$'\t' read -r word _; do
 		[[ $word != *= ]] || compopt -o nospace
-		printf -v word %q "$word" # a server chooses the names of its tools
+		case $quote in # a server chooses the names of its tools
+		\') [[ $word != *\'* ]] || continue ;;
+		\") [[ $word != *[\"\$\`\\]* ]] || continue ;;
+		*) printf -v word %q "$word" ;;
+		esac
 		COMPREPLY+=("${word#"$kept"}")
 	done < <("${COMP_WORDS[0]/#\~/$HOME}" completion words "$line" 2>/dev/null)
 }
