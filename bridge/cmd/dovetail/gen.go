@@ -183,7 +183,7 @@ func (o *genOptions) replaceFolder(env *environment, files gen.Files) error {
 	var names []string
 	for name, content := range files {
 		path := filepath.Join(o.out, filepath.FromSlash(name))
-		now, err := os.ReadFile(path) //nolint:gosec // the user has named the folder
+		now, err := os.ReadFile(path)
 		switch {
 		case err == nil && string(now) == content:
 			continue

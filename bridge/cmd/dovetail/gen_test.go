@@ -232,9 +232,16 @@ async def main():
         server.close()
     await fails(look(path=path, text="x"), GatewayError, "unreachable")
     await fails(asyncio.to_thread(blocking.look, path=path, text="x"), GatewayError, "unreachable")
-    for url in ["ftp://127.0.0.1", "http://", "http://a b", "http://user@127.0.0.1", "http://127.0.0.1:x", "http://127.0.0.1\r\nX: y"]:
+    for url in ["ftp://127.0.0.1", "http://", "http://a b", "http://user:secret@127.0.0.1", "http://127.0.0.1:x", "http://127.0.0.1\r\nX: y"]:
         os.environ["DOVETAIL_URL"] = url
-        await fails(look(path=path, text="x"), GatewayError, "unreachable")
+        error = await fails(look(path=path, text="x"), GatewayError, "misconfigured")
+        assert "secret" not in str(error), error
+    os.environ["DOVETAIL_URL"] = ""
+    for token in ["a b", "a\r\nX: y", "\u00e9"]:
+        os.environ["DOVETAIL_TOKEN"] = token
+        await fails(look(path=path, text="x"), GatewayError, "misconfigured")
+    os.environ["DOVETAIL_TOKEN"], os.environ["DOVETAIL_TOKEN_FILE"] = "", "nothing"
+    await fails(look(path=path, text="x"), GatewayError, "misconfigured")
 
 asyncio.run(main())
 `
@@ -431,8 +438,14 @@ for (const [answer, kind] of cases) {
   await new Promise((closed) => server.close(closed));
   await fails(look({ path, text: "x" }), GatewayError, "unreachable");
 }
-configure({ url: "nowhere" });
-await fails(look({ path, text: "x" }), GatewayError, "unreachable");
+for (const gateway of [{ url: "nowhere" }, { url: "http://user:secret@127.0.0.1:1" }, { token: "secret\r\nX: y" }]) {
+  configure(gateway);
+  const error = await fails(look({ path, text: "x" }), GatewayError, "misconfigured");
+  assert.ok(!error.message.includes("secret") && error.cause === undefined, error.message);
+}
+process.env["DOVETAIL_TOKEN_FILE"] = "nothing";
+configure({});
+await fails(look({ path, text: "x" }), GatewayError, "misconfigured");
 `
 
 func TestTypeScriptBindings(t *testing.T) {

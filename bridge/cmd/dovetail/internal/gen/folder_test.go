@@ -44,7 +44,7 @@ func hostile(t testing.TB) Server {
 	texts := append(testsuites.HostileText(t),
 		`ends with a quote "`, `"""`, `\"""`, `a\`, `"""+__import__("os").system("true")+"""`, "*/ process.exit(1) /*", `\u002a/`, "${1}", "`", "# type: ignore", "@ts-nocheck",
 		"import", "class", "None", "print", "str", "int", "Any", "Union", "List", "list", "dict", "self", "__class__", "__getattr__", "__all__", "_call", "_tool", "UNSET", "ToolError", "annotations",
-		"delete", "arguments", "eval", "await", "Promise", "callText", "CallOptions", "ToolResult", "constructor", "__proto__", "prototype", "type", "a-b", "a.b", "a b", "a_b", "A_B", "1a", "%s", "%", "{}", "keys", "items", "get",
+		"delete", "arguments", "eval", "await", "then", "Promise", "callText", "CallOptions", "ToolResult", "constructor", "__proto__", "prototype", "type", "a-b", "a.b", "a b", "a_b", "A_B", "1a", "%s", "%", "{}", "keys", "items", "get",
 	)
 	schema := func(text string) json.RawMessage {
 		quoted := func(s string) string {

@@ -102,7 +102,7 @@ func newPythonModule(name string, server Server) *pythonModule {
 
 func (m *pythonModule) size() int { return m.types.Len() + m.length }
 
-// use returns a name that the module imports.
+// use returns a name, which the module then imports.
 func (m *pythonModule) use(name string) string {
 	m.used[name] = true
 	return name
@@ -153,15 +153,15 @@ func (m *pythonModule) tool(function string, t *mcp.Tool) {
 
 // described returns a description, followed by those of fields.
 func described(text string, fields []tooltype.Field) string {
-	doc := strings.Join(tooltype.Lines(text), "\n")
-	separator := "\n\n"
+	paragraphs := []string{strings.Join(tooltype.Lines(text), "\n")}
+	var lines []string
 	for _, f := range fields {
 		if text := tooltype.Line(f.Description); text != "" {
-			doc += separator + tooltype.Line(f.Name) + ": " + text
-			separator = "\n"
+			lines = append(lines, tooltype.Line(f.Name)+": "+text)
 		}
 	}
-	return strings.TrimSpace(doc)
+	paragraphs = append(paragraphs, strings.Join(lines, "\n"))
+	return strings.TrimSpace(strings.Join(paragraphs, "\n\n"))
 }
 
 // maxColumns is the length of a list on one line.
@@ -176,7 +176,7 @@ func folded(begin string, parts []string, end, indent string) string {
 	return begin + "\n" + indent + "    " + strings.Join(parts, ",\n"+indent+"    ") + ",\n" + indent + end
 }
 
-// A context says how a type refers to the types of the module.
+// A pythonContext says how a type refers to the types of the module.
 type pythonContext bool
 
 const (

@@ -40,11 +40,12 @@ func TypeScript(servers []Server) (Files, error) {
 // scriptKeywords cannot be the names of functions in a module.
 const scriptKeywords = " arguments await break case catch class const continue debugger default delete do else enum eval export extends false finally for function if implements import in instanceof interface let new null package private protected public return static super switch this throw true try typeof var void while with yield async "
 
-// scriptNames are the names that the source of a module uses, and names of global types.
+// scriptNames are the names that the source of a module uses, names of global types, and then, since import() of a module
+// with a function of this name calls it.
 var scriptNames = []string{
 	"CallOptions", "ToolResult", "Promise", "callStructured", "callText", "any", "unknown", "never", "string", "number", "boolean",
 	"object", "symbol", "bigint", "undefined", "type", "declare", "namespace", "module", "abstract", "as", "asserts", "infer", "is",
-	"keyof", "readonly", "require", "global", "unique", "from", "of", "exports", "Object",
+	"keyof", "readonly", "require", "global", "unique", "from", "of", "exports", "Object", "then",
 }
 
 func scriptName(name string) string {

@@ -53,7 +53,7 @@ UNSET: Final = Unset.UNSET
 class GatewayError(Exception):
     """The call was not executed, or its server answered with an error. code says why.
 
-    Some codes are unreachable, forbidden, rejected, expired, unknown_tool, invalid_params and upstream_unavailable.
+    Some codes are misconfigured, unreachable, forbidden, rejected, expired, unknown_tool, invalid_params and upstream_unavailable.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -98,9 +98,9 @@ def _token() -> str:
             with open(path, encoding="utf-8") as file:
                 token = file.read().strip()
         except (OSError, UnicodeError) as error:
-            raise GatewayError("unreachable", f"the file of DOVETAIL_TOKEN_FILE cannot be read: {error}") from error
+            raise GatewayError("misconfigured", f"the file of DOVETAIL_TOKEN_FILE cannot be read: {error}") from error
     if not re.fullmatch("[!-~]*", token):
-        raise GatewayError("unreachable", "the token of the gateway has spaces or other characters that no token has")
+        raise GatewayError("misconfigured", "the token of the gateway has spaces or other characters that no token has")
     return token
 
 
@@ -114,7 +114,7 @@ def _request(server: str, tool_name: str, arguments: Mapping[str, object]) -> _R
     except ValueError:
         parts, host, port = urlsplit(""), None, None
     if not re.fullmatch("[!-~]+", url) or parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or parts.query:
-        raise GatewayError("unreachable", f"DOVETAIL_URL: expected an address such as http://127.0.0.1:8900, found {url!r}")
+        raise GatewayError("misconfigured", "DOVETAIL_URL: expected an address such as http://127.0.0.1:8900, without a user and a query")
     token = _token()
     path = f"{parts.path.rstrip('/')}/api/v1/mcp/proxy/{quote(server, safe='')}/tools/{quote(tool_name, safe='')}?wait=1&result=full"
     head = [

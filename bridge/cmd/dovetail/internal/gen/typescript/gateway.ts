@@ -78,11 +78,11 @@ function gatewayToken(): string {
   const path = environment("DOVETAIL_TOKEN_FILE");
   if (token !== "" || path === "") return token;
   const read = (globalThis as { process?: Process }).process?.getBuiltinModule?.("node:fs")?.readFileSync;
-  if (read === undefined) throw new GatewayError("unreachable", "DOVETAIL_TOKEN_FILE cannot be read here: set DOVETAIL_TOKEN");
+  if (read === undefined) throw new GatewayError("misconfigured", "DOVETAIL_TOKEN_FILE cannot be read here: set DOVETAIL_TOKEN");
   try {
     return read(path, "utf8").trim();
   } catch (error) {
-    throw new GatewayError("unreachable", `the file of DOVETAIL_TOKEN_FILE cannot be read: ${String(error)}`, { cause: error });
+    throw new GatewayError("misconfigured", `the file of DOVETAIL_TOKEN_FILE cannot be read: ${String(error)}`, { cause: error });
   }
 }
 
@@ -95,14 +95,15 @@ async function call(server: string, tool: string, args: unknown, options: CallOp
   const path = `/api/v1/mcp/proxy/${encodeURIComponent(server)}/tools/${encodeURIComponent(tool)}?wait=1&result=full`;
   const headers: Record<string, string> = { "Content-Type": "application/json" };
   const token = gatewayToken();
+  if (!/^[!-~]*$/.test(token)) throw new GatewayError("misconfigured", "the token of the gateway has spaces or other characters that no token has");
   if (token !== "") headers["Authorization"] = `Bearer ${token}`;
   const init: RequestInit = { method: "POST", headers, body: JSON.stringify({ arguments: args }), redirect: "manual" };
   if (options.signal !== undefined) init.signal = options.signal;
   let request: Request;
   try {
     request = new Request(base.replace(/\/+$/, "") + path, init);
-  } catch (error) {
-    throw new GatewayError("unreachable", `the gateway cannot be called at ${base}: ${String(error)}`, { cause: error });
+  } catch {
+    throw new GatewayError("misconfigured", "DOVETAIL_URL: expected an address such as http://127.0.0.1:8900, without a user");
   }
   options.signal?.throwIfAborted();
   let status: number, body: string;
