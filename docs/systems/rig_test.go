@@ -44,7 +44,7 @@ var (
 	approvals *channel.Channel
 )
 
-var programs = map[string][]string{"fetch": {"fetch"}, "github": {"star_repo"}, "files": {"read_file", "dangerous_tool"}}
+var programs = map[string][]string{"fetch": {"fetch"}, "github": {"star_repo"}, "files": {"read_file", "dangerous_tool"}, "claude-code": {"execute"}}
 
 func TestMain(m *testing.M) {
 	guard = process.Main()
