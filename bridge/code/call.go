@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -22,11 +24,21 @@ type toolCall struct {
 	number    int       // from 1
 	text      string    // how the script calls the function
 	function  *function // nil if there is none
-	arguments string
+	arguments string    // one JSON object, unless refused says otherwise
+	refused   string    // why the call cannot be made
 
 	outcome   *outcome
 	delivered bool               // the script has got the outcome
 	asks      *mcp.InputRequired // the call waits for an answer
+}
+
+// digest identifies the call in the history: what is called, as it is defined now, with which arguments.
+func (c *toolCall) digest() string {
+	if c.function == nil {
+		return digestOf("call of a script", c.text, c.arguments)
+	}
+	e := c.function.entry
+	return digestOf("call of a script", c.text, e.Name, e.Origin.Server, e.Origin.Name, e.Definition.Digest(), c.arguments)
 }
 
 type toolCallKey struct{}
@@ -75,6 +87,13 @@ func mayRunAgain(t *mcp.Target) bool {
 // execute makes the call, as if the caller of the script had made it, and sets what has become of it: an outcome, or a question.
 // It sets nothing if ctx has ended.
 func (c *toolCall) execute(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil { // the result of a tool cannot be encoded
+			c.run.provider.options.Logger.Error("a call of a script panicked", "tool", c.text, "panic", p, "stack", string(debug.Stack()))
+			c.outcome = &outcome{Error: "the call failed; the operator has the reason"}
+			c.run.journal.ended(ctx, c.number, c.outcome)
+		}
+	}()
 	result, err := c.serve(context.WithValue(ctx, toolCallKey{}, c))
 	if asks, ok := mcp.AsInputRequired(err); ok {
 		c.asks = c.outside(asks)
@@ -106,7 +125,8 @@ func (c *toolCall) serve(ctx context.Context) (mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e := c.function.entry; e.Tasks != nil && e.Task != server.TaskForbidden {
+	e, err := c.run.provider.source.Catalog().LookupFor(ctx, outer.Caller, mcp.KindTool, c.function.entry.Name)
+	if err == nil && e != nil && e.Tasks != nil && e.Task != server.TaskForbidden {
 		if err := own.BecomeTask(mcp.TaskRequest{}); err != nil { // the client cannot know a task of the tool
 			return nil, err
 		}
@@ -123,13 +143,16 @@ func newOutcome(result mcp.Result, err error, most int) *outcome {
 			result, err = refused, nil
 		}
 	}
+	if err == nil && result == nil {
+		return &outcome{Error: "the call was made, and has no result"}
+	}
 	var raw []byte
 	if err == nil {
 		raw, err = result.AppendJSON(nil)
 	}
 	if err != nil {
 		upstream, _ := errors.AsType[*bridge.UpstreamError](err)
-		return &outcome{Error: publicText(err), Unknown: upstream != nil && upstream.Delivery == jsonrpc.MaybeExecuted}
+		return &outcome{Error: peertext.Cut(publicText(err), maxErrorText), Unknown: upstream != nil && upstream.Delivery == jsonrpc.MaybeExecuted}
 	}
 	if len(raw) > most {
 		return &outcome{Error: fmt.Sprintf("the call was made, and its result has %d bytes, more than %d", len(raw), most)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	for script, want := range map[string]string{
 		"\n\nawait tools.fail({text: 'x'})":                      "ToolError: no such file: x\n    at <anonymous> (script.js:3:13)",
 		"const f = () => {\n throw new TypeError('no') }\nf()":   "TypeError: no\n    at f (script.js:2:12)\n    at <anonymous> (script.js:3:1)",
-		`return tools.echoo({text: 1})`:                          "ReferenceError: tools has no tool echoo. It has add, ask, echo, fail, large, picture, steps, write",
+		`return tools.echoo({text: 1})`:                          "ReferenceError: tools has no tool echoo. It has add, ask, echo, empty, fail, large, nothing, picture, steps, write",
 		`return github.list()`:                                   "github is not defined (the names of servers and functions are in the results of search_tools)",
 		`require("fs")`:                                          "require is not defined (there are no modules; call the functions of the servers)",
 		`await fetch("https://example.com")`:                     "fetch is not defined (there is no network; call the functions of the servers)",
@@ -64,6 +65,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		`await tools.add({A: "x", B: 2})`:                        `ToolError: at "/A": expected an integer, got the string "x"`,
 		`await tools.add(1, 2)`:                                  "ToolError: tools.add: the arguments must be one object, such as tools.add({name: value})",
 		`await tools.echo({text: tools.echo({text: "x"})})`:      "ToolError: tools.echo: arguments.text is a promise: await it first",
+		`const a = {}; a.a = a; await tools.echo(a)`:             "ToolError: tools.echo: the arguments are no JSON: circular reference",
+		`await tools.echo({toJSON() {}})`:                        "ToolError: tools.echo: the arguments are no JSON",
+		`await tools.empty()`:                                    "ToolError: the tool has failed, and does not say why",
+		`await tools.nothing()`:                                  "ToolError: ",
 		`await new Promise(() => {})`:                            "the script waits for a promise that nothing resolves",
 		`return "x".repeat(100000)`:                              "the value of the script has more than 65536 bytes of JSON: return only what is needed",
 		`throw {a: 1}`:                                           `the script has thrown {"a":1}`,
@@ -114,13 +119,47 @@ func TestComputingIsLimited(t *testing.T) {
 func TestNotesNameWhatWasNotAwaited(t *testing.T) {
 	session := connect(t, newTools(&ledger{}).Provider(), nil, nil)
 	for script, want := range map[string]string{
-		`return {files: [await tools.echo({text: "a"}), tools.echo({text: "b"})]}`: "value.files[1] is a promise that was not awaited\nthe call 2, tools.echo, was not awaited: the script ended before it, and it may have been executed",
-		`tools.write({text: "late"}); return 1`:                                    "the call 1, tools.write, was not awaited: the script ended before it, and it may have been executed",
-		`return async () => 1`:                                                     "the value is a function: call it, or return its result",
-		`for (let i = 0; i < 1000; i++) console.log("x".repeat(100))`:              "the console has more than 16384 bytes; the rest is left out",
+		`return {files: [await tools.echo({text: "a"}), tools.echo({text: "b"})]}`:             "value.files[1] is a promise that was not awaited\nthe call 2, tools.echo, was not awaited: the script ended before it, and it may have been executed",
+		`tools.write({text: "late"}); return 1`:                                                "the call 1, tools.write, was not awaited: the script ended before it, and it may have been executed",
+		`return Array.from({length: 200}, (_, i) => ({name: "n" + i})).map(async x => x.name)`: strings.TrimSuffix(promises(20), "\n"),
+		`return async () => 1`: "the value is a function: call it, or return its result",
+		`for (let i = 0; i < 1000; i++) console.log("x".repeat(100))`: "the console has more than 16384 bytes; the rest is left out",
 	} {
 		if r := run(t, session, script); r.IsError || strings.Join(r.Notes, "\n") != want {
 			t.Errorf("%s: %q %s, want %q", script, r.Notes, r.Error, want)
+		}
+	}
+}
+
+// promises returns the notes about the first promises of a list.
+func promises(n int) string {
+	var notes strings.Builder
+	for i := range n {
+		fmt.Fprintf(&notes, "value[%d] is a promise that was not awaited\n", i)
+	}
+	return notes.String()
+}
+
+// TestArgumentsAreLimitedInBytes: also if the text has fewer characters.
+func TestArgumentsAreLimitedInBytes(t *testing.T) {
+	session := connect(t, newTools(&ledger{}).Provider(), &code.Options{Limits: code.Limits{CallResult: 1000}}, nil)
+	for n, want := range map[int]string{300: "", 600: "the arguments have 1211 bytes, more than 1000"} {
+		if r := run(t, session, fmt.Sprintf(`await tools.write({text: "é".repeat(%d)})`, n)); !strings.Contains(r.Error, want) || r.IsError != (want != "") {
+			t.Errorf("%d: %s, want %s", n, r.Error, want)
+		}
+	}
+}
+
+// TestOptionsAreChecked: impossible limits are errors, and do not change what scripts do.
+func TestOptionsAreChecked(t *testing.T) {
+	for _, memory := range []int{-1, 1 << 10, 8 << 30} {
+		if _, err := code.NewEngine(&code.EngineOptions{Memory: memory}); err == nil {
+			t.Errorf("an engine has %d bytes of memory", memory)
+		}
+	}
+	for name, opts := range map[string]*code.Options{"no options": nil, "no engine": {}, "a negative limit": {Engine: engine(), Limits: code.Limits{Parallel: -1}}} {
+		if _, err := code.New(newTools(&ledger{}).Provider(), opts); err == nil {
+			t.Errorf("%s is accepted", name)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"fmt"
 
 	"github.com/dovetail-go/dovetail/bridge/code/internal/quickjs"
 )
@@ -16,7 +17,7 @@ const defaultMemory = 64 << 20
 
 // EngineOptions configure an [Engine]. The zero value is ready for use.
 type EngineOptions struct {
-	// Memory is the largest memory of a script, in bytes. A script that needs more ends with an error. Default 64 MiB.
+	// Memory is the largest memory of a script, in bytes. A script that needs more ends with an error. From 2 MiB to 4 GiB, default 64 MiB.
 	Memory int
 	// CacheDir is a folder that keeps the compiled interpreter, for later processes. It is created if it does not exist. A
 	// program that can write to it can run code in this process. Default: none, and each process compiles the interpreter,
@@ -35,7 +36,7 @@ func NewEngine(opts *EngineOptions) (*Engine, error) {
 		Memory: cmp.Or(o.Memory, defaultMemory), CacheDir: o.CacheDir, Prelude: prelude,
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("code: %w", err)
 	}
 	return &Engine{machine}, nil
 }

@@ -74,9 +74,12 @@ func (n *namespace) declare(tools []*server.Entry, short bool) string {
 	var text strings.Builder
 	for i, tool := range tools {
 		if i > 0 && text.Len() > maxDeclared {
+			text.WriteString("// More tools were found: search for fewer.\n")
 			break
 		}
-		text.WriteString(n.byTool[tool.Name].declaration(types, short))
+		f := *n.byTool[tool.Name]
+		f.entry = tool // the variant that the caller sees
+		text.WriteString(f.declaration(types, short))
 	}
 	if declared := types.Declarations(); declared != "" {
 		return text.String() + "\n" + declared

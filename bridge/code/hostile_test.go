@@ -114,6 +114,8 @@ var hostile = map[string]string{
 	"code from text: class":                 `return class extends (() => {}).constructor {}.prototype`,
 	"code from text: indirect":              `return (0, globalThis["ev" + "al"])("1")`,
 	"code from text: Reflect":               `return Reflect.construct(Object.getPrototypeOf(Object.getPrototypeOf(async function* () {})).constructor, ["return 1"])()`,
+	"the stack of the host":                 `Error.prepareStackTrace = (_, sites) => sites; return typeof new Error("x").stack`,
+	"functions of the stack":                `Error.prepareStackTrace = (_, sites) => sites.map(s => s.getFunction()); const o = { toString() { return typeof new Error("x").stack } }; console.log([o].join()); throw o`,
 	"a module":                              `return await import("data:text/javascript,export default 1")`,
 	"the end of the function":               `}); for (;;); (async () => {`,
 	"a wait in shared memory":               `return Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)`,

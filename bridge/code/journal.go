@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonvalue"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -48,11 +49,11 @@ type outcome struct {
 	Result  json.RawMessage `json:"result,omitempty"` // as the server has sent it
 	Error   string          `json:"error,omitempty"`
 	Unknown bool            `json:"unknown,omitempty"` // the call may have been executed
-	lost    bool            // the result was too large to be kept
+	Lost    bool            `json:"lost,omitempty"`    // the result is not kept: it is too large, or the client has it
 }
 
-func digestOf(function, arguments string) string {
-	digest := sha256.Sum256(token.Binding("call of a script", function, arguments))
+func digestOf(parts ...string) string {
+	digest := sha256.Sum256(token.Binding(parts...))
 	return base64.RawURLEncoding.EncodeToString(digest[:16])
 }
 
@@ -90,7 +91,7 @@ func failuref(format string, args ...any) error { return &failure{fmt.Sprintf(fo
 var (
 	errContinued = failuref("the script was continued elsewhere with the same answers")
 	errSpent     = failuref("the script cannot be continued with these answers: it has continued or ended already, or waited for more than an hour. Its calls were made")
-	errDiverged  = failuref("the script cannot be continued: it made another call than before its question. Its calls were made. Tools may have changed meanwhile")
+	errDiverged  = failuref("the script cannot be continued: it makes other calls than before its question, or the tools have changed. The calls before the question were made")
 )
 
 // A journal keeps the history of a run. Its methods may be called concurrently.
@@ -101,15 +102,15 @@ type journal struct {
 
 	mu      sync.Mutex
 	history history
-	size    int // bytes of results in the history
+	size    int // bytes of results and errors in the history
 	pauses  int
 	saved   *state.Record[savedRun] // nil until something is in the store
-	failed  error                   // why the run cannot go on
+	failed  error                   // another run has continued this one
 }
 
 // openJournal returns the journal of a call, with the history of its earlier runs.
 func (p *provider) openJournal(ctx context.Context, call *mcp.Call) (*journal, error) {
-	j := &journal{provider: p, call: call, key: "script/run/" + digestOf("run", call.ID())}
+	j := &journal{provider: p, call: call, key: "script/run/" + digestOf("run of a script", call.ID())}
 	var carried *clientState
 	if text, ok := call.Load(stateKey); ok {
 		if err := json.Unmarshal(text, &carried); err != nil {
@@ -138,18 +139,53 @@ func (p *provider) openJournal(ctx context.Context, call *mcp.Call) (*journal, e
 	default:
 		j.pauses = j.saved.Value.Pauses
 		err = json.Unmarshal(j.saved.Value.History, &j.history)
+		if err == nil && carried != nil && carried.History != nil {
+			err = j.addResults(carried.History)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range j.history.Calls {
-		if c.Outcome != nil {
-			j.size += len(c.Outcome.Result)
-		}
+		j.size += c.Outcome.size()
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j, j.save(ctx, false) // an earlier run that has not ended cannot continue now
+}
+
+// addResults adds the results that the client has carried.
+func (j *journal) addResults(encoded json.RawMessage) error {
+	var carried history
+	if err := json.Unmarshal(encoded, &carried); err != nil {
+		return err
+	}
+	for i, c := range carried.Calls {
+		if i < len(j.history.Calls) && c.Outcome != nil {
+			j.history.Calls[i].Outcome = c.Outcome
+		}
+	}
+	return nil
+}
+
+// withoutResults returns the history that is kept while the client carries the results.
+func (h *history) withoutResults() *history {
+	short := *h
+	short.Calls = slices.Clone(h.Calls)
+	for i, c := range short.Calls {
+		if c.Outcome != nil {
+			short.Calls[i].Outcome = &outcome{Lost: true}
+		}
+	}
+	return &short
+}
+
+// size returns the number of bytes that an outcome counts for Limits.State.
+func (o *outcome) size() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.Result) + len(o.Error)
 }
 
 // failure returns why the run cannot go on, or nil.
@@ -159,28 +195,31 @@ func (j *journal) failure() error {
 	return j.failed
 }
 
-// save writes the history. j.mu is held.
+// save writes the history, also when the call has ended. j.mu is held. After any error except errContinued, a later call may
+// succeed.
 func (j *journal) save(ctx context.Context, ended bool) error {
-	if j.failed == nil {
-		j.failed = j.trySave(ctx, ended)
+	if j.failed != nil {
+		return j.failed
 	}
-	return j.failed
-}
-
-func (j *journal) trySave(ctx context.Context, ended bool) error {
 	value := savedRun{Pauses: j.pauses, Ended: ended}
 	if !ended {
-		encoded, err := json.Marshal(&j.history)
+		kept := &j.history
+		if !j.provider.shared {
+			kept = kept.withoutResults()
+		}
+		encoded, err := jsonvalue.Marshal(kept)
 		if err != nil {
 			return err
 		}
 		value.History = encoded
 	}
-	until := time.Now().Add(keptFor)
-	saved, err := j.write(ctx, value, until)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	saved, err := j.write(ctx, value, time.Now().Add(keptFor))
 	switch {
-	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrNotFound):
-		return errContinued
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrNotFound), errors.Is(err, errContinued):
+		j.failed = errContinued
+		return j.failed
 	case err != nil:
 		return err
 	}
@@ -240,13 +279,23 @@ func (j *journal) ended(ctx context.Context, number int, o *outcome) {
 	defer j.mu.Unlock()
 	c := &j.history.Calls[number-1]
 	c.Outcome = o
-	if j.size += len(o.Result); j.size > j.provider.options.Limits.State {
-		j.size -= len(o.Result)
-		c.Outcome = &outcome{lost: true}
+	if j.size += o.size(); j.size > j.provider.options.Limits.State {
+		j.size -= o.size()
+		c.Outcome = &outcome{Lost: true}
 	}
-	if c.Begun && j.saved != nil {
-		_ = j.save(ctx, false) // failure returns the error
+	if !c.Begun || j.saved == nil {
+		return
 	}
+	if err := j.save(ctx, false); err != nil && !errors.Is(err, errContinued) { // written again with the next change
+		j.provider.options.Logger.Warn("the result of a call of a script cannot be kept at this time", "error", err)
+	}
+}
+
+// madeAll reports whether the run has made all calls of the history.
+func (j *journal) madeAll(calls int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return calls >= len(j.history.Calls)
 }
 
 // next returns the number of the call whose result the script gets as the given delivery, from 0, or 0 if the history has no
@@ -282,22 +331,24 @@ func (j *journal) pause(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for number, c := range j.history.Calls {
-		if c.Outcome != nil && c.Outcome.lost {
+		if c.Outcome != nil && c.Outcome.Lost {
 			return failuref("the results before call %d have more than %d bytes and cannot be kept while a person is asked. "+
 				"Make the calls that ask first, or in another script", number+2, j.provider.options.Limits.State)
 		}
 	}
 	j.pauses++
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
 	if err := j.save(ctx, false); err != nil {
 		return err
 	}
 	carried := clientState{Pauses: j.pauses}
 	if !j.provider.shared {
-		carried.History = j.saved.Value.History
+		encoded, err := jsonvalue.Marshal(&j.history)
+		if err != nil {
+			return err
+		}
+		carried.History = encoded
 	}
-	text, err := json.Marshal(carried)
+	text, err := jsonvalue.Marshal(carried)
 	if err != nil {
 		return err
 	}
@@ -312,8 +363,6 @@ func (j *journal) interrupted(ctx context.Context) {
 	if j.saved == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
 	if err := j.save(ctx, false); err != nil {
 		j.provider.options.Logger.Warn("what a script has done cannot be kept", "error", err)
 	}
@@ -326,8 +375,6 @@ func (j *journal) close(ctx context.Context) {
 	if j.saved == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
 	if err := j.save(ctx, true); err != nil {
 		j.provider.options.Logger.Warn("the end of a script cannot be kept", "error", err)
 	}

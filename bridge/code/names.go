@@ -86,8 +86,8 @@ const reserved = " arguments as async await break case catch class const continu
 	"export extends false finally for from function get if implements import in instanceof interface let new null " +
 	"of package private protected public return set static super switch target this throw true try typeof undefined " +
 	"var void while with yield AggregateError Array ArrayBuffer Atomics BigInt BigInt64Array BigUint64Array Boolean " +
-	"DataView Date Error EvalError Float16Array Float32Array Float64Array Function Infinity Int16Array Int32Array " +
+	"DataView Date DOMException DisposableStack Error EvalError Float16Array Float32Array Float64Array Function Infinity Int16Array Int32Array " +
 	"Int8Array Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set " +
-	"String Symbol SyntaxError ToolError TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray " +
+	"String Symbol SuppressedError SyntaxError ToolError TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray " +
 	"UnknownOutcome WeakMap WeakSet atob btoa console decodeURI decodeURIComponent encodeURI " +
 	"encodeURIComponent escape globalThis isFinite isNaN parseFloat parseInt queueMicrotask unescape "

@@ -3,6 +3,7 @@ package code
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"time"
@@ -40,8 +41,8 @@ type Options struct {
 type Limits struct {
 	// Source is the largest script, in bytes. Default 64 KiB.
 	Source int
-	// Computing is how long a script may compute, without the time in which it waits for tools. A script that continues after
-	// an answer has the time again. Default 5 s.
+	// Computing is how long a script may compute, without the time in which it waits for tools. It is the time of the clock, so
+	// a busy machine computes less. A script that continues after an answer has the time again. Default 5 s.
 	Computing time.Duration
 	// Calls is how many calls a script may make. Default 50.
 	Calls int
@@ -55,19 +56,20 @@ type Limits struct {
 	// Console is how many bytes the script may write with console.log. What is more is left out. Default 16 KiB.
 	Console int
 	// State is how many bytes of results are kept while a script waits for an answer. A script that asks later than that
-	// fails. Default 48 KiB, and 1 MiB with [Options].Store.
+	// fails. Default 40 KiB, and 384 KiB with [Options].Store, whose values are limited.
 	State int
 	// Running is how many scripts compute at the same time; others wait. Default [runtime.GOMAXPROCS].
 	Running int
-	// Open is how many scripts have begun and not ended; further ones are refused. While half of them are open, one client has
-	// at most an eighth. Each needs the memory of its engine at most. Default 32.
+	// Open is how many scripts have begun and not ended; further ones are refused. One authenticated client has at most an
+	// eighth; so has any other while half of them are open. Each needs the memory of its engine at most, and that of the
+	// results that it waits for. Default 32.
 	Open int
 }
 
 func (l Limits) withDefaults(shared bool) Limits {
-	state := 48 << 10
+	state := 40 << 10
 	if shared {
-		state = 1 << 20
+		state = 384 << 10
 	}
 	return Limits{
 		Source:     cmp.Or(l.Source, 64<<10),
@@ -81,4 +83,13 @@ func (l Limits) withDefaults(shared bool) Limits {
 		Running:    cmp.Or(l.Running, runtime.GOMAXPROCS(0)),
 		Open:       cmp.Or(l.Open, 32),
 	}
+}
+
+func (l *Limits) check() error {
+	for _, limit := range []int{l.Source, int(l.Computing), l.Calls, l.Parallel, l.CallResult, l.Result, l.Console, l.State, l.Running, l.Open} {
+		if limit < 0 {
+			return errors.New("code: a limit of Options.Limits is negative")
+		}
+	}
+	return nil
 }

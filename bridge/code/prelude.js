@@ -11,6 +11,8 @@
 
   // Code is not made from text. Each kind of function has a constructor that would do that.
   delete globalThis.eval
+  delete globalThis.SharedArrayBuffer
+  delete Error.prepareStackTrace // it would show the functions of this file
   const refuse = function Function() {
     throw new TypeError("a script cannot make code from text (Function, eval)")
   }
@@ -74,10 +76,15 @@
     if (typeof input !== "object" || input === null || isArray(input)) {
       return refused(`the arguments must be one object, such as ${tool}({name: value})`)
     }
-    let promised
-    const json = encode(input, "arguments", (inner, place) => {
-      if (inner instanceof Promise) promised ??= place
-    })
+    let promised, json
+    try {
+      json = encode(input, "arguments", (inner, place) => {
+        if (inner instanceof Promise) promised ??= place
+      })
+    } catch (e) {
+      return refused(`the arguments are no JSON: ${e.message}`)
+    }
+    if (json === undefined) return refused("the arguments are no JSON")
     if (promised !== undefined) return refused(`${promised} is a promise: await it first`)
     if (json.length > limits.arguments) return refused(`the arguments have ${json.length} characters, more than ${limits.arguments}`)
     if (calls >= limits.calls) return refused(`a script can make ${limits.calls} calls`)
@@ -105,7 +112,7 @@
     return new Proxy(freeze(functions), {
       get(target, name) {
         if (name in target) return target[name]
-        if (typeof name === "symbol" || name === "then" || name === "toJSON" || name === "constructor") return undefined
+        if (typeof name === "symbol" || name === "then" || name === "toJSON" || name === "constructor" || name === "handle") return undefined
         throw new ReferenceError(missing(server, known, name))
       },
     })
@@ -127,10 +134,10 @@
     const notes = [], handles = []
     let json = encode(value, "value", (inner, place) => {
       if (inner instanceof Promise) {
-        notes.push(`${place} is a promise that was not awaited`)
+        if (notes.length < 20) notes.push(`${place.slice(0, 200)} is a promise that was not awaited`)
         return "[a promise that was not awaited]"
       }
-      if (typeof inner.handle === "string") handles.push(inner.handle)
+      if (typeof inner.handle === "string" && inner.handle.length < 20 && handles.length < 100) handles.push(inner.handle)
     })
     if (typeof value === "function") notes.push("the value is a function: call it, or return its result")
     send("end", json ?? "null", stringify(notes), stringify(handles))

@@ -44,6 +44,9 @@ func New(source server.Provider, opts *Options) (server.Provider, error) {
 	p := &provider{options: *opts, shared: opts.Store != nil}
 	o := &p.options
 	o.Limits = o.Limits.withDefaults(p.shared)
+	if err := o.Limits.check(); err != nil {
+		return nil, err
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

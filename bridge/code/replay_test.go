@@ -287,7 +287,7 @@ func testOnce(t *testing.T, shared bool) {
 			}
 			if len(old) > 0 && random.IntN(2) == 0 { // the client sends an old state again
 				again := old[random.IntN(len(old))].copy()
-				if r, err := replicas[0].run(t.Context(), script, again); err == nil && !r.IsError && got == nil {
+				if r, err := replicas[0].run(t.Context(), script, again); err == nil && !r.IsError {
 					t.Errorf("%s: an old state has ended the script: %s", script, r.Value)
 				}
 			}
@@ -326,5 +326,112 @@ func testOnce(t *testing.T, shared bool) {
 	t.Logf("%d scripts: %d ended, %d with an unknown outcome, %d refused, %d pauses, %d calls", count, ended, unknown, failed, pauses, len(l.done))
 	if ended < count/2 || pauses < count/2 {
 		t.Errorf("only %d scripts of %d have ended, with %d pauses", ended, count, pauses)
+	}
+}
+
+// begin makes the first run of a call, which asks, and returns the answered exchange.
+func begin(t *testing.T, r *replica, script, id string) *exchange {
+	t.Helper()
+	e := newExchange(id)
+	got, err := r.run(t.Context(), script, e)
+	asked, asks := mcp.AsInputRequired(err)
+	if !asks {
+		t.Fatalf("%s: %+v %v", script, got, err)
+	}
+	for key := range asked.Requests {
+		e.answers[key] = json.RawMessage(`{"action":"accept","content":{"value":"yes"}}`)
+	}
+	return e
+}
+
+// TestOldStateIsRefused: also after the script has ended, and when a call of it was abandoned or cancelled.
+func TestOldStateIsRefused(t *testing.T) {
+	for name, script := range map[string]string{
+		"plain":     `await tools.ask({text: "a"}); return await tools.write({text: "w"})`,
+		"abandoned": `await tools.ask({text: "a"}); const w = tools.write({text: "w"}); await Promise.race([w, tools.ask({text: "b"}).catch(() => {})]); return await w`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &ledger{}
+			r := newReplica(t, newSlowTools(l), nil, code.Limits{})
+			e := begin(t, r, script, name)
+			if got, err := r.run(t.Context(), script, e.copy()); err != nil || string(got.Value) != `"w"` {
+				t.Fatalf("%+v %v", got, err)
+			}
+			got, err := r.run(t.Context(), script, e.copy())
+			if err != nil || !strings.Contains(got.Error, "cannot be continued") || l.count("w") != 1 {
+				t.Errorf("the old state gives %+v %v, and the tools did %v", got, err, l.done)
+			}
+		})
+	}
+}
+
+// TestChangedToolsAreNotCalledWithOldAnswers: a script whose tools are others than before its question does not go on.
+func TestChangedToolsAreNotCalledWithOldAnswers(t *testing.T) {
+	l := &ledger{}
+	tool := func(name, description string) *server.Entry {
+		e, err := server.NewTool(server.Tool{Name: name, Description: description, TextOnly: true}, func(_ context.Context, r *server.Request, in text) (string, error) {
+			answer, err := server.Elicit[string](r, "q", "Really "+name+"?")
+			if err == nil {
+				l.add(name)
+			}
+			return answer, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	const script = `return await tools.delete_x({text: "a"})`
+	for name, change := range map[string]func(*server.Server) error{
+		"another tool has the name":  func(s *server.Server) error { return s.Replace(tool("delete-x", "")) },
+		"the definition has changed": func(s *server.Server) error { return s.Replace(tool("delete_x", "Deletes more.")) },
+		"the tool is removed":        func(s *server.Server) error { s.Remove(mcp.KindTool, "delete_x"); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := server.New(mcp.Implementation{Name: "tools"}, nil)
+			if err := s.Replace(tool("delete_x", "")); err != nil {
+				t.Fatal(err)
+			}
+			r := newReplica(t, s, nil, code.Limits{})
+			e := begin(t, r, script, name)
+			if err := change(s); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := r.run(t.Context(), script, e); err != nil || !got.IsError || len(l.done) > 0 {
+				t.Errorf("the script gives %+v %v, and the tools did %v", got, err, l.done)
+			}
+		})
+	}
+}
+
+// TestResultsBeforeAQuestionAreLimited: a script that has to keep too much fails and says why, and what is below the limit is
+// kept, whatever it consists of.
+func TestResultsBeforeAQuestionAreLimited(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		size := map[bool]int{true: 384 << 10, false: 40 << 10}[shared]
+		var keep store.Store
+		if shared {
+			memory, err := store.NewMemory(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer memory.Close()
+			keep = memory
+		}
+		for _, c := range []string{"x", "<", "é"} {
+			r := newReplica(t, newSlowTools(&ledger{}), keep, code.Limits{})
+			script := func(n int) string {
+				return fmt.Sprintf(`const a = await tools.read({text: %q.repeat(%d)}); await tools.ask({text: "q"}); return a.length`, c, n/len(c))
+			}
+			fits := script(size - 1000)
+			e := begin(t, r, fits, fmt.Sprint("fits ", shared, c))
+			if got, err := r.run(t.Context(), fits, e); err != nil || got.IsError {
+				t.Errorf("%v %s: %+v %v", shared, c, got, err)
+			}
+			got, err := r.run(t.Context(), script(size+1000), newExchange(fmt.Sprint("does not fit ", shared, c)))
+			if err != nil || !strings.Contains(got.Error, "cannot be kept while a person is asked") {
+				t.Errorf("%v %s: %+v %v", shared, c, got, err)
+			}
+		}
 	}
 }

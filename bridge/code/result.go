@@ -31,11 +31,15 @@ type output struct {
 	more bool
 }
 
-// add adds a line, unless one was left out.
+// add adds a line, or its beginning if there is no more room.
 func (o *output) add(line string) {
-	if o.more = o.more || o.text.Len()+len(line) >= o.most; !o.more {
-		o.text.WriteString(line + "\n")
+	if o.more {
+		return
 	}
+	if left := o.most - o.text.Len(); len(line) >= left {
+		line, o.more = peertext.Cut(line, max(left-1, len("…"))), true
+	}
+	o.text.WriteString(line + "\n")
 }
 
 // media are the images and other binary content of results, which scripts pass on by their handles.
@@ -208,7 +212,7 @@ func (r *run) describe(err error) string {
 	}
 	if errors.Is(err, quickjs.ErrStopped) {
 		r.provider.options.Logger.Warn("a script was stopped", "error", err)
-		return "the script was stopped: it needs more memory than there is"
+		return "the script was stopped: it needs more memory than there is, or the interpreter has failed"
 	}
 	if _, ok := errors.AsType[*failure](err); ok {
 		return err.Error()

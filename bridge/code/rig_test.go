@@ -85,6 +85,13 @@ func newTools(l *ledger) *server.Server {
 	server.AddTool(s, server.Tool{Name: "large", TextOnly: true}, func(_ context.Context, _ *server.Request, in struct{ Size int }) (string, error) {
 		return strings.Repeat("x", in.Size), nil
 	})
+	server.AddRawTool(s, server.Tool{Name: "empty", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) {
+		return &mcp.CallToolResult{IsError: true}, nil
+	})
+	server.AddRawTool(s, server.Tool{Name: "nothing", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) {
+		var none *mcp.CallToolResult
+		return none, nil
+	})
 	server.AddTool(s, server.Tool{Name: "steps", TextOnly: true}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
 		return "done", errors.Join(r.Progress(ctx, 1, 2, "first"), r.Progress(ctx, 2, 2, "second"))
 	})

@@ -1,6 +1,7 @@
 package code
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/code/internal/quickjs"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -84,6 +85,9 @@ func (p *provider) runScript(ctx context.Context, call *mcp.Call, source string)
 		r.journal.interrupted(ctx)
 		return r, context.Cause(ctx)
 	}
+	if err == nil && !r.journal.madeAll(len(r.calls)) {
+		err = errDiverged
+	}
 	r.journal.close(ctx)
 	return r, err
 }
@@ -107,7 +111,8 @@ func (r *run) execute(ctx context.Context, functions map[string]map[string]strin
 	for err == nil && r.end == nil {
 		var next *toolCall
 		if next, err = r.next(ctx, calling); err == nil {
-			err = r.compute(ctx, func(ctx context.Context) error { return r.deliver(ctx, next) })
+			parts := r.delivery(next)
+			err = r.compute(ctx, func(ctx context.Context) error { return r.script.Deliver(ctx, parts...) })
 		}
 	}
 	return err
@@ -117,7 +122,7 @@ func (r *run) execute(ctx context.Context, functions map[string]map[string]strin
 func (r *run) begin(ctx context.Context, functions map[string]map[string]string) error {
 	err := r.evaluate(ctx, functions)
 	transpile := r.provider.options.Transpile
-	if thrown, ok := errors.AsType[*quickjs.ScriptError](err); !ok || transpile == nil || !strings.HasPrefix(thrown.Text, "SyntaxError") {
+	if thrown, ok := errors.AsType[*quickjs.ScriptError](err); !ok || transpile == nil || !thrown.Syntax {
 		return err
 	}
 	r.script.Close()
@@ -220,12 +225,18 @@ func (r *run) stuck() error {
 func (r *run) startCalls(ctx context.Context) error {
 	for ; r.started < len(r.calls); r.started++ {
 		c := r.calls[r.started]
-		recorded, err := r.journal.made(c.number, digestOf(c.text, c.arguments))
+		recorded, err := r.journal.made(c.number, c.digest())
 		switch {
 		case err != nil:
 			return err
 		case c.function == nil:
 			c.outcome = &outcome{Error: "there is no tool " + c.text}
+			r.ready = append(r.ready, c)
+		case c.refused != "":
+			c.outcome = &outcome{Error: c.refused}
+			r.ready = append(r.ready, c)
+		case recorded.Outcome != nil && recorded.Outcome.Lost:
+			c.outcome = &outcome{Error: "the call was made before the script was interrupted, and its result was too large to be kept", Unknown: true}
 			r.ready = append(r.ready, c)
 		case recorded.Outcome != nil:
 			c.outcome = recorded.Outcome
@@ -252,23 +263,24 @@ func (r *run) startCalls(ctx context.Context) error {
 	return r.journal.failure()
 }
 
-// deliver gives the script the outcome of a call.
-func (r *run) deliver(ctx context.Context, c *toolCall) error {
+// delivery returns what the script gets of the outcome of a call. The result is not needed afterwards.
+func (r *run) delivery(c *toolCall) []string {
 	c.delivered = true
-	number := fmt.Sprint(c.number)
-	if c.outcome.Result == nil {
-		kind := "failed"
-		if c.outcome.Unknown {
-			kind = "unknown"
+	number, o := fmt.Sprint(c.number), c.outcome
+	if o.Result != nil {
+		value, err := r.media.valueOf(c.number, o.Result)
+		if err == nil {
+			c.outcome = &outcome{}
+			return []string{"result", number, string(value)}
 		}
-		return r.script.Deliver(ctx, "error", number, kind, c.outcome.Error)
+		o = &outcome{Error: cmp.Or(err.Error(), "the tool has failed, and does not say why")}
+		c.outcome = o // the journal has the result
 	}
-	value, err := r.media.valueOf(c.number, c.outcome.Result)
-	if err != nil {
-		c.outcome = &outcome{Error: err.Error()} // the journal has the result
-		return r.script.Deliver(ctx, "error", number, "failed", err.Error())
+	kind := "failed"
+	if o.Unknown {
+		kind = "unknown"
 	}
-	return r.script.Deliver(ctx, "result", number, string(value))
+	return []string{"error", number, kind, o.Error}
 }
 
 var _ quickjs.Host = (*run)(nil)
@@ -297,16 +309,22 @@ func (r *run) Send(values []quickjs.Value) {
 	limits := r.provider.options.Limits
 	switch text(0, 16) {
 	case "call":
-		if len(r.calls) == limits.Calls || r.end != nil {
+		if len(r.calls) == limits.Calls || r.end != nil || len(values) < 3 {
 			return // the prelude refuses such calls
 		}
-		c := &toolCall{run: r, number: len(r.calls) + 1, text: text(1, 1<<10), arguments: text(2, limits.CallResult)}
+		arguments, size := values[2].Text(limits.CallResult)
+		c := &toolCall{run: r, number: len(r.calls) + 1, text: text(1, 1<<10), arguments: arguments}
 		c.function = r.names.byText[c.text]
+		if size > limits.CallResult {
+			c.refused = fmt.Sprintf("the arguments have %d bytes, more than %d", size, limits.CallResult)
+		} else if jsonscan.KindOf([]byte(arguments)) != jsonscan.Object || jsonscan.Valid([]byte(arguments)) != nil {
+			c.refused = "the arguments must be one object"
+		}
 		r.calls = append(r.calls, c)
 	case "log":
 		r.console.add(text(1, r.console.most))
 	case "end":
-		r.end = &ending{value: text(1, limits.Result), notes: text(2, maxErrorText), handles: text(3, 64<<10)}
+		r.end = &ending{value: text(1, limits.Result), notes: text(2, 16<<10), handles: text(3, 4<<10)}
 	case "fail":
 		r.end = &ending{failure: text(1, 100), message: text(2, maxErrorText), stack: text(3, maxErrorText)}
 	}

@@ -210,11 +210,13 @@ func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, 
 		return err
 	}
 	c.ID()
-	plain, err := json.Marshal(&c.state)
-	if err != nil {
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false) // values with HTML would be up to six times as long
+	if err := encoder.Encode(&c.state); err != nil {
 		return err
 	}
-	state, err := s.key.Seal(ctx, plain, stateBinding(c), time.Now().Add(StateLifetime))
+	state, err := s.key.Seal(ctx, plain.Bytes(), stateBinding(c), time.Now().Add(StateLifetime))
 	if _, ok := errors.AsType[*token.SizeError](err); ok {
 		return fmt.Errorf("the state of the call between its rounds is too large: %w", err)
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -252,7 +253,7 @@ func (r Records[T]) decode(ctx context.Context, key string, item store.Item) (*R
 // encode returns what is stored of a record, and for how long. It is no method, since the program would contain it once
 // for each type of value.
 func encode(ctx context.Context, seal *Key, key string, content any, until time.Time) ([]byte, time.Duration, error) {
-	value, err := json.Marshal(content)
+	value, err := marshal(content)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -263,11 +264,20 @@ func encode(ctx context.Context, seal *Key, key string, content any, until time.
 	if !until.IsZero() {
 		format.Until, ttl = until.UnixMilli(), max(0, time.Until(until))+keptLonger
 	}
-	encoded, err := json.Marshal(format)
+	encoded, err := marshal(format)
 	if err == nil && seal != nil {
 		encoded, err = seal.SealBytes(ctx, encoded, token.Binding("record", key))
 	}
 	return encoded, ttl, err
+}
+
+// marshal returns the JSON of a value. HTML in it is not escaped, which would make it up to six times as long.
+func marshal(value any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // decode reads a stored record into the value that into points to, and returns when the record ends.

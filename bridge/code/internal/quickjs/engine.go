@@ -55,6 +55,9 @@ type Options struct {
 
 // New compiles the interpreter and evaluates the prelude.
 func New(ctx context.Context, opts *Options) (*Engine, error) {
+	if opts.Memory < 2<<20 || opts.Memory > 1<<32 {
+		return nil, fmt.Errorf("the memory of a script must have from 2 MiB to 4 GiB, not %d bytes", opts.Memory)
+	}
 	config := wazero.NewRuntimeConfig()
 	if opts.Interpret {
 		config = wazero.NewRuntimeConfigInterpreter()
@@ -95,7 +98,7 @@ func (e *Engine) prepare(ctx context.Context, prelude string) error {
 		return errors.New("quickjs: the interpreter does not start")
 	}
 	first.invoke(ctx, "qjs_set_max_stack_size", stackSize)
-	function := first.evaluate(ctx, prelude, "prelude.js")
+	function := first.evaluate(ctx, prelude, "prelude.js", 0)
 	arguments := []uint64{first.hostFunction(ctx, "send"), first.hostFunction(ctx, "random")}
 	e.image.receive = first.call(ctx, function, arguments...)
 	e.image.runtime = first.invoke(ctx, "qjs_get_runtime_ptr")

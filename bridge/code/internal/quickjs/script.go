@@ -22,7 +22,10 @@ type Script struct {
 var ErrStopped = errors.New("quickjs: the script was stopped")
 
 // A ScriptError is an exception that a script has not caught.
-type ScriptError struct{ Text string }
+type ScriptError struct {
+	Text   string
+	Syntax bool // the source cannot be compiled, and nothing has run
+}
 
 // Error returns the text of the exception.
 func (e *ScriptError) Error() string { return e.Text }
@@ -30,7 +33,11 @@ func (e *ScriptError) Error() string { return e.Text }
 // Run evaluates a source, and passes "script" and its value to the function that the prelude returned. Then it runs what was
 // waiting. If ctx ends, the script is stopped, and the error is the cause.
 func (s *Script) Run(ctx context.Context, source, file string) error {
-	value := s.evaluate(ctx, source, file)
+	s.free(ctx, s.evaluate(ctx, source, file, compileOnly))
+	if thrown, ok := errors.AsType[*ScriptError](s.err); ok {
+		thrown.Syntax = true
+	}
+	value := s.evaluate(ctx, source, file, 0)
 	what := s.newString(ctx, "script")
 	s.free(ctx, s.call(ctx, s.receive, what, value))
 	s.free(ctx, what)
@@ -104,12 +111,15 @@ func stopped(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrStopped, err)
 }
 
+// compileOnly makes evaluate run nothing.
+const compileOnly = 1 << 5
+
 // evaluate returns a pointer to the value of a script.
-func (s *Script) evaluate(ctx context.Context, source, file string) uint64 {
+func (s *Script) evaluate(ctx context.Context, source, file string, flags uint64) uint64 {
 	text, name := s.newBytes(ctx, source), s.newBytes(ctx, file)
 	defer s.release(ctx, text)
 	defer s.release(ctx, name)
-	return s.check(ctx, s.invoke(ctx, "qjs_eval", text, uint64(len(source)), name, 0))
+	return s.check(ctx, s.invoke(ctx, "qjs_eval", text, uint64(len(source)), name, flags))
 }
 
 // call calls a function with values.
@@ -138,7 +148,7 @@ func (s *Script) fail(ctx context.Context) {
 	exception := s.invoke(ctx, "qjs_get_exception")
 	text, _ := s.text(ctx, exception, maxErrorText)
 	if s.err == nil {
-		s.err = &ScriptError{text}
+		s.err = &ScriptError{Text: text}
 	}
 }
 
@@ -182,7 +192,7 @@ func (s *Script) newBytes(ctx context.Context, text string) uint64 {
 }
 
 // errMemory is the error of a script whose memory has no room for what the host sends.
-var errMemory = &ScriptError{"InternalError: out of memory"}
+var errMemory = errors.New("quickjs: the memory of the script has no room for what the host sends")
 
 func (s *Script) allocate(ctx context.Context, size int) uint64 {
 	start := s.invoke(ctx, "wasm_malloc", uint64(max(size, 1)))
