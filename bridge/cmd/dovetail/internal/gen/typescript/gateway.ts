@@ -141,7 +141,7 @@ async function call(server: string, tool: string, args: unknown, options: CallOp
   throw new UnknownOutcome(`an answer with the status ${status} that is not of a gateway; the call may have been executed`);
 }
 
-/** Whether no connection was made, as Node.js, Deno and Bun say it. */
+/** Whether no connection was made. An error that is not known counts as a lost answer. */
 function isNotConnected(error: unknown): boolean {
   const cause = asObject(asObject(error)["cause"]);
   const codes = [asObject(error)["code"], cause["code"], ...(Array.isArray(cause["errors"]) ? cause["errors"].map((e) => asObject(e)["code"]) : [])];
