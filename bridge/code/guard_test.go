@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,4 +232,30 @@ func TestBlockingToolsInScripts(t *testing.T) {
 			t.Errorf("the value is %s %s, and the functions did %v", r.Value, r.Error, l.done)
 		}
 	})
+}
+
+// TestClientWithManyScriptsDoesNotKeepOthersWaiting: a script of another client computes after at most one that waits.
+func TestClientWithManyScriptsDoesNotKeepOthersWaiting(t *testing.T) {
+	limits := code.Limits{Computing: 100 * time.Millisecond, Running: 1, Open: 1000}
+	r := newReplica(t, newTools(&ledger{}), nil, limits)
+	var ended atomic.Int32
+	var many sync.WaitGroup
+	for i := range 12 {
+		many.Go(func() {
+			if got, err := r.runAs(t.Context(), "many", `for (;;);`, newExchange(fmt.Sprint("many ", i))); err != nil || !got.IsError {
+				t.Errorf("an endless script: %+v %v", got, err)
+			}
+			ended.Add(1)
+		})
+	}
+	for ended.Load() == 0 { // the others wait
+		runtime.Gosched()
+	}
+	if got, err := r.runAs(t.Context(), "other", `return 1`, newExchange("other")); err != nil || string(got.Value) != "1" {
+		t.Errorf("the script of another client: %+v %v", got, err)
+	}
+	if n := ended.Load(); n > 6 {
+		t.Errorf("%d scripts of one client have ended before the script of another", n)
+	}
+	many.Wait()
 }

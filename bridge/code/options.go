@@ -58,7 +58,8 @@ type Limits struct {
 	// State is how many bytes of results are kept while a script waits for an answer. A script that asks later than that
 	// fails. Default 40 KiB, and 384 KiB with [Options].Store, whose values are limited.
 	State int
-	// Running is how many scripts compute at the same time; others wait. Default [runtime.GOMAXPROCS].
+	// Running is how many scripts compute at the same time. Others wait: the turns go round among the clients. Default
+	// [runtime.GOMAXPROCS].
 	Running int
 	// Open is how many scripts have begun and not ended; further ones are refused. One authenticated client has at most an
 	// eighth; so has any other while half of them are open. Each needs the memory of its engine at most, and that of the

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -25,7 +23,7 @@ type provider struct {
 	search  *server.Entry
 	records state.Records[savedRun]
 	open    *quota.Quota
-	running *semaphore.Weighted
+	turns   *turns
 
 	mu     sync.Mutex
 	script *server.Entry // its scopes are the scopes of all tools together
@@ -59,7 +57,7 @@ func New(source server.Provider, opts *Options) (server.Provider, error) {
 	}
 	p.records = state.NewRecords[savedRun](o.Store, nil)
 	p.open = quota.New("scripts", o.Limits.Open, max(1, o.Limits.Open/8))
-	p.running = semaphore.NewWeighted(int64(o.Limits.Running))
+	p.turns = newTurns(o.Limits.Running)
 	var err error
 	if p.search, p.script, err = newTools(p); err != nil {
 		return nil, err

@@ -124,6 +124,11 @@ func newReplica(t *testing.T, tools *server.Server, shared store.Store, limits c
 
 // run makes one run of a call.
 func (r *replica) run(ctx context.Context, script string, e mcp.Responder) (*result, error) {
+	return r.runAs(ctx, "", script, e)
+}
+
+// runAs makes one run of a call of a client.
+func (r *replica) runAs(ctx context.Context, principal, script string, e mcp.Responder) (*result, error) {
 	arguments, err := json.Marshal(map[string]any{"name": code.ScriptTool, "arguments": map[string]string{"script": script}})
 	if err != nil {
 		return nil, err
@@ -132,7 +137,7 @@ func (r *replica) run(ctx context.Context, script string, e mcp.Responder) (*res
 	if err != nil {
 		return nil, err
 	}
-	call := mcp.NewCall(request, &mcp.Caller{}, e)
+	call := mcp.NewCall(request, &mcp.Caller{Principal: principal}, e)
 	got, err := r.server.Serve(ctx, &call)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 type run struct {
 	provider *provider
 	call     *mcp.Call // of ScriptTool
+	client   quota.Holder
 	source   string
 	digest   string // the beginning of the SHA-256 of the source that the model has sent
 	journal  *journal
@@ -64,7 +65,7 @@ func (p *provider) runScript(ctx context.Context, call *mcp.Call, source string)
 	defer p.open.Release(holder)
 	catalog := p.source.Catalog()
 	r := &run{
-		provider: p, call: call, source: source, digest: sourceDigest(source), names: namesOf(catalog), left: p.options.Limits.Computing,
+		provider: p, call: call, client: holder, source: source, digest: sourceDigest(source), names: namesOf(catalog), left: p.options.Limits.Computing,
 		console: output{most: p.options.Limits.Console}, media: media{left: p.options.Limits.CallResult},
 		ended: make(chan *toolCall, p.options.Limits.Calls),
 	}
@@ -154,10 +155,10 @@ func (r *run) evaluate(ctx context.Context, functions map[string]map[string]stri
 
 // compute lets the script compute.
 func (r *run) compute(ctx context.Context, step func(ctx context.Context) error) error {
-	if err := r.provider.running.Acquire(ctx, 1); err != nil {
-		return context.Cause(ctx)
+	if err := r.provider.turns.take(ctx, r.client); err != nil {
+		return err
 	}
-	defer r.provider.running.Release(1)
+	defer r.provider.turns.giveBack()
 	begun := time.Now()
 	bounded, cancel := context.WithTimeoutCause(ctx, r.left, errComputing)
 	defer cancel()
