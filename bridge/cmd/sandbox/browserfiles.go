@@ -30,6 +30,7 @@ const (
 	maxBrowserFile  = 16 << 20 // bytes of one file that is copied
 	maxFolders      = 16       // folders in the name of a file
 	maxNames        = 1000     // copies of one name, such as report-2.pdf
+	maxCopied       = 100      // files of one result; a page may start any number of downloads
 	maxNotCopied    = 10       // files that a result names because they could not be copied
 )
 
@@ -164,6 +165,8 @@ func (c *copying) copy(name string) string {
 // write writes the copy of a file, and returns its name in the workspace.
 func (c *copying) write(name string) (string, error) {
 	switch {
+	case len(c.copies) >= maxCopied:
+		return "", fmt.Errorf("the result names more than %d files", maxCopied)
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return "", errors.New("its name has control characters")
 	case strings.Count(filepath.ToSlash(name), "/") > maxFolders: // makeRoom does not count files at any depth

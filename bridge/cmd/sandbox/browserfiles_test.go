@@ -395,6 +395,23 @@ func TestFullBrowserFolder(t *testing.T) {
 	}
 }
 
+// A result gets a bounded number of copies, however many downloads a page has started.
+func TestManyBrowserFilesInOneResult(t *testing.T) {
+	r := newBrowserRig(t)
+	var text strings.Builder
+	for i := range maxCopied + 15 {
+		name := fmt.Sprintf("loaf-%d.txt", i)
+		write(t, r.inBrowser(name), "x")
+		fmt.Fprintf(&text, "- Downloaded file %s to \"OUT/%[1]s\"\n", name)
+	}
+	got := r.result(text.String())
+	for want, count := range map[string]int{`to ".browser/loaf-`: maxCopied, "more than 100 files": maxNotCopied, "\n5 more files of the browser could not be copied": 1} {
+		if n := strings.Count(got, want); n != count {
+			t.Errorf("%q is there %d times, want %d", want, n, count)
+		}
+	}
+}
+
 // git does not see the folder, unless it is one of the user.
 func TestGitIgnoresBrowserFiles(t *testing.T) {
 	for _, users := range []bool{false, true} {
