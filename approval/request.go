@@ -73,9 +73,14 @@ type Request struct {
 	call *mcp.Call // for [Elicitation]
 }
 
+// LaunchedPrefix is the prefix of the server's name, in [Target] and in rules, if the caller has launched the server and
+// chosen its name. If a caller launches a server under the name files, its tools belong to the server launched:files.
+// Rules about the operator's server files do not match it.
+const LaunchedPrefix = "launched:"
+
 // A Target describes a tool to an approver.
 type Target struct {
-	// Server is the alias of the server; "" for a tool of the program itself.
+	// Server is the alias of the server, after [LaunchedPrefix] if the caller has launched it; "" for a tool of the program itself.
 	Server string
 	// Launch tells a person how the server is started or reached: [mcp.Origin].Launch. It is
 	// "" if that is not known.

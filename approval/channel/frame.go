@@ -29,10 +29,6 @@ const registeredFrame = `{"jsonrpc":"2.0","method":"` + methodRegistered + `","p
 // timeFormat is the format of times in frames.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// launchedPrefix is the prefix of a server's name in rules and in [approval.Request], if the caller has launched the
-// server: toolserver.LaunchedPrefix. Frames have the name that the caller gave, and a member for the fact.
-const launchedPrefix = "launched:"
-
 func appendMember(dst []byte, name, value string) []byte {
 	dst = append(dst, `,"`+name+`":`...)
 	return jsonscan.AppendString(dst, value)
@@ -41,7 +37,8 @@ func appendMember(dst []byte, name, value string) []byte {
 // requestFrame encodes a request. It contains the arguments byte for byte.
 func requestFrame(r *approval.Request) ([]byte, error) {
 	f := append([]byte(nil), `{"jsonrpc":"2.0","method":"approve","params":{"server_name":`...)
-	server, launched := strings.CutPrefix(r.Server, launchedPrefix)
+	// A frame has the name that the caller gave, and a member that says that the caller has launched the server.
+	server, launched := strings.CutPrefix(r.Server, approval.LaunchedPrefix)
 	f = jsonscan.AppendString(f, server)
 	if launched {
 		f = append(f, `,"launched":true`...)
@@ -349,7 +346,7 @@ func readRequest(params *jsonscan.Members) (*approval.Request, error) {
 		Caller:    text(params, "caller"),
 	}
 	if string(params.Get("launched")) == "true" {
-		r.Server = launchedPrefix + r.Server
+		r.Server = approval.LaunchedPrefix + r.Server
 	}
 	for _, at := range []struct {
 		name string

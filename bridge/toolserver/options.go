@@ -30,7 +30,7 @@ type Options struct {
 	States func() []bridge.State
 
 	// Middleware, Guards and CallMiddleware apply to calls of servers that callers launch. They work as the fields of
-	// [server.Options] with these names. The target of such a call has [LaunchedPrefix] and the name of the server as
+	// [server.Options] with these names. The target of such a call has [approval.LaunchedPrefix] and the name of the server as
 	// Origin.Server, and a description of the launch as Origin.Launch. They also apply to a request to /approve about a
 	// tool of Server; its Origin.Launch says that nothing will be run. Give both servers the same guards and
 	// middleware.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -17,11 +18,6 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
-
-// LaunchedPrefix is the prefix of Origin.Server for servers that callers have launched. If a
-// caller launches a server under the name files, its tools belong to the server launched:files.
-// Rules about the operator's server files do not match it.
-const LaunchedPrefix = frontend.LaunchedPrefix
 
 // approvalOnlyPrefix is the prefix of Origin.Launch in a request to /approve. It makes the request different from the
 // request for a run, so that a remembered approval does not apply to a run.
@@ -117,7 +113,7 @@ func (s *Server) prepare(r *run, q *runRequest) {
 	}
 	target := mcp.Target{
 		Kind: mcp.KindTool, Name: r.name,
-		Origin: mcp.Origin{Server: LaunchedPrefix + r.server, Name: r.tool, Launch: r.launch.text},
+		Origin: mcp.Origin{Server: approval.LaunchedPrefix + r.server, Name: r.tool, Launch: r.launch.text},
 	}
 	if r.approvalOnly {
 		target.Origin.Launch = approvalOnlyPrefix + target.Origin.Launch
@@ -130,7 +126,7 @@ func (s *Server) prepare(r *run, q *runRequest) {
 // the names of all other servers' tools.
 func nameIn(server, tool string) string {
 	if bridge.CheckAlias(server) != nil {
-		server = LaunchedPrefix + server
+		server = approval.LaunchedPrefix + server
 	}
 	return bridge.Name(server, tool)
 }

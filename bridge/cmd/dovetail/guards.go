@@ -12,7 +12,6 @@ import (
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
-	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 )
@@ -64,7 +63,7 @@ func (h *hub) readPolicy() (*policy.Compiled, error) {
 	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // a policy without rules allows everything
 		rules.Rules = append(rules.Rules, policy.Rule{Name: "all else", Effect: policy.Allow})
 	}
-	launched := policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{toolserver.LaunchedPrefix + "*"}}}
+	launched := policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{approval.LaunchedPrefix + "*"}}}
 	if h.opts.launchUnasked {
 		launched.Effect = policy.Allow
 	}

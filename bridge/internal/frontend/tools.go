@@ -11,9 +11,6 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// LaunchedPrefix is the prefix of Origin.Server for servers that callers have launched.
-const LaunchedPrefix = "launched:"
-
 // Servers are the upstream servers of a server.
 type Servers struct {
 	Server *server.Server
