@@ -238,17 +238,21 @@ func TestRootsOutsideOfCalls(t *testing.T) {
 		calls     bool // before the server asks
 	}
 	for name, c := range map[string]struct {
-		users []user
-		want  string
+		users  []user
+		want   string
+		mounts int // of the server that mounts the proxy
 	}{
-		"no client":                       {nil, "[]"},
-		"one client":                      {[]user{{"ann", client.Legacy, "file:///a", false}}, `[{"uri":"file:///a"}]`},
-		"one client that calls":           {[]user{{"ann", client.Legacy, "file:///a", true}}, `[{"uri":"file:///a"}]`},
-		"one client without roots":        {[]user{{"ann", client.Legacy, "", true}}, "[]"},
-		"a client of the modern era":      {[]user{{"ann", client.Modern, "file:///a", true}}, "[]"},
-		"two clients of one user":         {[]user{{"ann", client.Legacy, "file:///a", true}, {"ann", client.Legacy, "file:///b", true}}, "[]"},
-		"two users that do not call":      {[]user{{"ann", client.Legacy, "file:///a", false}, {"bob", client.Legacy, "file:///b", false}}, "[]"},
-		"two users, the session is ann's": {[]user{{"ann", client.Legacy, "file:///a", true}, {"bob", client.Legacy, "file:///b", true}}, `[{"uri":"file:///a"}]`},
+		"no client":                             {nil, "[]", 0},
+		"one client":                            {[]user{{"ann", client.Legacy, "file:///a", false}}, `[{"uri":"file:///a"}]`, 0},
+		"one client that calls":                 {[]user{{"ann", client.Legacy, "file:///a", true}}, `[{"uri":"file:///a"}]`, 0},
+		"one client without roots":              {[]user{{"ann", client.Legacy, "", true}}, "[]", 0},
+		"a client of the modern era":            {[]user{{"ann", client.Modern, "file:///a", true}}, "[]", 0},
+		"two clients of one user":               {[]user{{"ann", client.Legacy, "file:///a", true}, {"ann", client.Legacy, "file:///b", true}}, "[]", 0},
+		"two users that do not call":            {[]user{{"ann", client.Legacy, "file:///a", false}, {"bob", client.Legacy, "file:///b", false}}, "[]", 0},
+		"two users, the session is ann's":       {[]user{{"ann", client.Legacy, "file:///a", true}, {"bob", client.Legacy, "file:///b", true}}, `[{"uri":"file:///a"}]`, 0},
+		"one client of a server that mounts it": {[]user{{"ann", client.Legacy, "file:///a", false}}, `[{"uri":"file:///a"}]`, 1},
+		"one client through two mounts":         {[]user{{"ann", client.Legacy, "file:///a", false}}, `[{"uri":"file:///a"}]`, 2},
+		"two clients through two mounts":        {[]user{{"ann", client.Legacy, "file:///a", true}, {"ann", client.Legacy, "file:///b", true}}, "[]", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -260,6 +264,9 @@ func TestRootsOutsideOfCalls(t *testing.T) {
 					return answer(ctx, from, req)
 				}
 				frontend := mount(t, bridge.Proxy(pipeTo(up), &bridge.ProxyOptions{Logger: quiet()}))
+				for range c.mounts {
+					frontend = mount(t, frontend.Provider())
+				}
 				for _, u := range c.users {
 					opts := client.Options{Era: u.era}
 					if u.roots != "" {

@@ -304,7 +304,11 @@ func (c *Catalog) mapWith(f func(*Entry) *Entry, more resolver) *Catalog {
 				}
 				to.add(e.compose(nil), except)
 			default:
-				to.add(e.compose(nil), nil)
+				mapped := e.compose(nil)
+				to.add(mapped, nil)
+				if c.isFirst(entries[i]) && to.index[mapped.Kind][mapped.Name] == mapped {
+					to.uris[uritemplate.Equivalent(mapped.Name)] = mapped
+				}
 			}
 		}
 	}
@@ -312,6 +316,12 @@ func (c *Catalog) mapWith(f func(*Entry) *Entry, more resolver) *Catalog {
 		to.resolve = more
 	}
 	return to
+}
+
+// isFirst reports whether an entry is a resource that is read for other spellings of its URI, while others have an equivalent
+// URI. It was registered first, whatever the order of the list.
+func (c *Catalog) isFirst(e *Entry) bool {
+	return e.Kind == mcp.KindResource && len(c.uris) < len(c.entries[e.Kind]) && c.uris[uritemplate.Equivalent(e.Name)] == e
 }
 
 // Memo returns the result of build for the key. build is called once for each catalog and key. The
@@ -558,6 +568,12 @@ func (c *Catalog) addPart(before *Catalog, p Part) {
 				continue
 			}
 			c.add(e, p.Catalog.dropped[e])
+			if p.Catalog.isFirst(e) {
+				equivalent := uritemplate.Equivalent(e.Name)
+				if known := c.uris[equivalent]; c.owners[kind][known.Name] == p.Owner { // and not of an earlier part
+					c.uris[equivalent] = e
+				}
+			}
 		}
 	}
 }

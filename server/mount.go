@@ -45,6 +45,7 @@ func (p serverProvider) Catalog() *Catalog { return p.exported.apply(p.Server.Ca
 
 func (p serverProvider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
 	p.watchReplicas(ctx)
+	defer p.rootsClients.mount(ctx)()
 	defer p.changes.watchAll(changed)()
 	err := p.Start(ctx)
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -604,6 +605,44 @@ func TestAccessInAnySpelling(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFirstOfEquivalentURIsThroughMounts checks that other spellings of two equivalent URIs lead to the resource that was
+// registered first, also through mounts, whose lists are by name.
+func TestFirstOfEquivalentURIsThroughMounts(t *testing.T) {
+	for _, order := range [][]string{{"book://shelf/a", "BOOK://shelf/a"}, {"BOOK://shelf/a", "book://shelf/a"}} {
+		for _, registrationOrder := range []bool{false, true} {
+			opts := &server.Options{Logger: slog.New(slog.DiscardHandler), RegistrationOrder: registrationOrder}
+			s := server.New(mcp.Implementation{Name: "inner", Version: "1"}, opts)
+			for _, uri := range order {
+				server.AddResource(s, server.Resource{URI: uri}, func(context.Context, *server.Request) (string, error) { return uri, nil })
+			}
+			for level := range 3 {
+				if got := s.Provider().Catalog().Lookup(mcp.KindResource, "Book://shelf/a"); got == nil || got.Name != order[0] {
+					t.Errorf("%d mounts, in the order of registration: %t: %v leads to %v, want %s", level, registrationOrder, order, got, order[0])
+				}
+				outer := server.New(mcp.Implementation{Name: "outer", Version: "1"}, opts)
+				mapped := server.Provider(mappedProvider{s.Provider()})
+				if level == 1 {
+					mapped = s.Provider()
+				}
+				if err := outer.Mount(mapped, nil); err != nil {
+					t.Fatal(err)
+				}
+				s = outer
+			}
+		}
+	}
+}
+
+// A mappedProvider copies each entry.
+type mappedProvider struct{ server.Provider }
+
+func (p mappedProvider) Catalog() *server.Catalog {
+	return p.Provider.Catalog().Map(func(e *server.Entry) *server.Entry {
+		changed := *e
+		return &changed
+	})
 }
 
 // TestDroppedResourceInAnySpelling checks that no template matches an equivalent spelling of a resource that was dropped.

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/dovetail-go/dovetail/mcp"
@@ -15,10 +17,27 @@ type RootsClient struct {
 	ListRoots func(ctx context.Context) ([]mcp.Root, error)
 }
 
-// rootsClients are the connected clients of a server that have roots. Their methods may be called concurrently.
+// rootsClients are the connected clients of a server that have roots, and those of the servers that it is mounted on. Their
+// methods may be called concurrently.
 type rootsClients struct {
 	mu        sync.Mutex
 	connected map[*RootsClient]bool
+	outer     map[*context.Context]bool // of Provider.Run in the servers that this one is mounted on
+}
+
+// mount adds the clients of an outer server. ctx is the context of Provider.Run there.
+func (c *rootsClients) mount(ctx context.Context) (unmount func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outer == nil {
+		c.outer = make(map[*context.Context]bool)
+	}
+	c.outer[&ctx] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.outer, &ctx)
+	}
 }
 
 func (c *rootsClients) connect(client RootsClient) (disconnect func()) {
@@ -39,15 +58,26 @@ type rootsClientsKey struct{}
 
 // context returns the context of [Provider].Run, from which [RootsClients] gets the clients.
 func (c *rootsClients) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, rootsClientsKey{}, func() []RootsClient {
-		all := RootsClients(ctx)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for client := range c.connected {
-			all = append(all, *client)
+	return context.WithValue(ctx, rootsClientsKey{}, c.all)
+}
+
+// all returns each client once, also if a server is mounted several times on its way.
+func (c *rootsClients) all() []RootsClient {
+	var all []RootsClient
+	c.mu.Lock()
+	for client := range c.connected {
+		all = append(all, *client)
+	}
+	outer := slices.Collect(maps.Keys(c.outer))
+	c.mu.Unlock()
+	for _, ctx := range outer {
+		for _, client := range RootsClients(*ctx) {
+			if !slices.ContainsFunc(all, func(known RootsClient) bool { return known.Caller == client.Caller }) {
+				all = append(all, client)
+			}
 		}
-		return all
-	})
+	}
+	return all
 }
 
 // RootsClients returns the clients with roots that are connected now to the server that runs a provider, in any order. ctx is the
