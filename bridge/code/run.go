@@ -227,29 +227,18 @@ func (r *run) startCalls(ctx context.Context) error {
 	for ; r.started < len(r.calls); r.started++ {
 		c := r.calls[r.started]
 		recorded, err := r.journal.made(c.number, c.digest())
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.function == nil:
-			c.outcome = &outcome{Error: "there is no tool " + c.text}
-			r.ready = append(r.ready, c)
-		case c.refused != "":
-			c.outcome = &outcome{Error: c.refused}
-			r.ready = append(r.ready, c)
-		case recorded.Outcome != nil && recorded.Outcome.Lost:
-			c.outcome = &outcome{Error: "the call was made before the script was interrupted, and its result was too large to be kept", Unknown: true}
-			r.ready = append(r.ready, c)
-		case recorded.Outcome != nil:
-			c.outcome = recorded.Outcome
-			if !r.journal.isDelivered(c.number) {
-				r.ready = append(r.ready, c)
-			}
-		case recorded.Begun:
-			c.outcome = &outcome{Error: "the call was sent before the script was interrupted. It may have been executed, and is not sent again", Unknown: true}
-			r.journal.ended(ctx, c.number, c.outcome)
-			r.ready = append(r.ready, c)
-		default:
+		}
+		if c.outcome = c.known(&recorded); c.outcome == nil {
 			r.waiting = append(r.waiting, c)
+			continue
+		}
+		if recorded.Outcome == nil {
+			r.journal.ended(ctx, c.number, c.outcome)
+		}
+		if !r.journal.isDelivered(c.number) {
+			r.ready = append(r.ready, c)
 		}
 	}
 	for len(r.waiting) > 0 && r.parallel < r.provider.options.Limits.Parallel {
@@ -262,6 +251,23 @@ func (r *run) startCalls(ctx context.Context) error {
 		})
 	}
 	return r.journal.failure()
+}
+
+// known returns the outcome of a call that is not made now: it cannot be, or was made before. Otherwise it returns nil.
+func (c *toolCall) known(recorded *recordedCall) *outcome {
+	switch {
+	case recorded.Outcome != nil && recorded.Outcome.Lost:
+		return &outcome{Error: "the call was made before the script was interrupted, and its result was too large to be kept", Unknown: true}
+	case recorded.Outcome != nil:
+		return recorded.Outcome
+	case recorded.Begun:
+		return &outcome{Error: "the call was sent before the script was interrupted. It may have been executed, and is not sent again", Unknown: true}
+	case c.function == nil:
+		return &outcome{Error: "there is no tool " + c.text}
+	case c.refused != "":
+		return &outcome{Error: c.refused}
+	}
+	return nil
 }
 
 // delivery returns what the script gets of the outcome of a call. The result is not needed afterwards.
