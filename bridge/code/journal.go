@@ -50,6 +50,7 @@ type outcome struct {
 	Error   string          `json:"error,omitempty"`
 	Unknown bool            `json:"unknown,omitempty"` // the call may have been executed
 	Lost    bool            `json:"lost,omitempty"`    // the result is not kept: it is too large, or the client has it
+	Apart   bool            `json:"apart,omitempty"`   // the result is in a record of its own
 }
 
 func digestOf(parts ...string) string {
@@ -75,6 +76,10 @@ const (
 	stateKey = "io.dovetail/script"
 	// keptFor is how long the history is kept, from the last change: a client's state is valid for as long.
 	keptFor = time.Hour
+	// maxKept is the size in bytes of the largest result that is kept in a store: the value of a record, and what surrounds it.
+	maxKept = store.MaxValue - 1<<10
+	// apartSize is the size in bytes above which a result has a record of its own.
+	apartSize = 16 << 10
 	// storeTimeout bounds what is written when the call has ended.
 	storeTimeout = 5 * time.Second
 )
@@ -104,13 +109,14 @@ type journal struct {
 	history history
 	size    int // bytes of results and errors in the history
 	pauses  int
+	apart   map[int]bool            // the numbers of calls whose results have records
 	saved   *state.Record[savedRun] // nil until something is in the store
 	failed  error                   // another run has continued this one
 }
 
 // openJournal returns the journal of a call, with the history of its earlier runs.
 func (p *provider) openJournal(ctx context.Context, call *mcp.Call) (*journal, error) {
-	j := &journal{provider: p, call: call, key: "script/run/" + digestOf("run of a script", call.ID())}
+	j := &journal{provider: p, call: call, apart: make(map[int]bool), key: "script/run/" + digestOf("run of a script", call.ID())}
 	var carried *clientState
 	if text, ok := call.Load(stateKey); ok {
 		if err := json.Unmarshal(text, &carried); err != nil {
@@ -143,6 +149,9 @@ func (p *provider) openJournal(ctx context.Context, call *mcp.Call) (*journal, e
 			err = j.addResults(carried.History)
 		}
 	}
+	if err == nil {
+		err = j.loadApart(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +175,45 @@ func (j *journal) addResults(encoded json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// keyOf returns the key of the record with the result of a call.
+func (j *journal) keyOf(number int) string { return fmt.Sprintf("%s/%d", j.key, number) }
+
+// loadApart loads the results that have records of their own.
+func (j *journal) loadApart(ctx context.Context) error {
+	for i := range j.history.Calls {
+		c := &j.history.Calls[i]
+		if c.Outcome == nil || !c.Outcome.Apart {
+			continue
+		}
+		loaded, err := j.provider.results.Load(ctx, j.keyOf(i+1))
+		if err != nil {
+			return err
+		}
+		c.Outcome, j.apart[i+1] = &outcome{Result: loaded.Value}, true
+	}
+	return nil
+}
+
+// saveApart returns the history in which large results are left out. They are stored in records of their own.
+func (j *journal) saveApart(ctx context.Context, until time.Time) (*history, error) {
+	short := j.history
+	short.Calls = slices.Clone(j.history.Calls)
+	for i, c := range short.Calls {
+		if c.Outcome.size() <= apartSize {
+			continue
+		}
+		if !j.apart[i+1] {
+			_, err := j.provider.results.Create(ctx, j.keyOf(i+1), c.Outcome.Result, until.Add(10*keptFor)) // a call asks in at most 10 rounds
+			if err != nil && !errors.Is(err, store.ErrExists) {
+				return nil, err
+			}
+			j.apart[i+1] = true
+		}
+		short.Calls[i].Outcome = &outcome{Apart: true}
+	}
+	return &short, nil
 }
 
 // withoutResults returns the history that is kept while the client carries the results.
@@ -201,21 +249,22 @@ func (j *journal) save(ctx context.Context, ended bool) error {
 	if j.failed != nil {
 		return j.failed
 	}
-	value := savedRun{Pauses: j.pauses, Ended: ended}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	value, until := savedRun{Pauses: j.pauses, Ended: ended}, time.Now().Add(keptFor)
 	if !ended {
-		kept := &j.history
-		if !j.provider.shared {
-			kept = kept.withoutResults()
+		kept, err := j.history.withoutResults(), error(nil)
+		if j.provider.shared {
+			kept, err = j.saveApart(ctx, until)
 		}
-		encoded, err := jsonvalue.Marshal(kept)
+		if err == nil {
+			value.History, err = jsonvalue.Marshal(kept)
+		}
 		if err != nil {
 			return err
 		}
-		value.History = encoded
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	saved, err := j.write(ctx, value, time.Now().Add(keptFor))
+	saved, err := j.write(ctx, value, until)
 	switch {
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrNotFound), errors.Is(err, errContinued):
 		j.failed = errContinued
@@ -279,7 +328,7 @@ func (j *journal) ended(ctx context.Context, number int, o *outcome) {
 	defer j.mu.Unlock()
 	c := &j.history.Calls[number-1]
 	c.Outcome = o
-	if j.size += o.size(); j.size > j.provider.options.Limits.State {
+	if j.size += o.size(); j.size > j.provider.options.Limits.State || j.provider.shared && o.size() > maxKept {
 		j.size -= o.size()
 		c.Outcome = &outcome{Lost: true}
 	}
@@ -377,5 +426,13 @@ func (j *journal) close(ctx context.Context) {
 	}
 	if err := j.save(ctx, true); err != nil {
 		j.provider.options.Logger.Warn("the end of a script cannot be kept", "error", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	for number := range j.apart {
+		if err := j.provider.results.Delete(ctx, j.keyOf(number), nil); err != nil {
+			return // it lapses
+		}
 	}
 }

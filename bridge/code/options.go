@@ -56,7 +56,8 @@ type Limits struct {
 	// Console is how many bytes the script may write with console.log. What is more is left out. Default 16 KiB.
 	Console int
 	// State is how many bytes of results are kept while a script waits for an answer. A script that asks later than that
-	// fails. Default 40 KiB, and 384 KiB with [Options].Store, whose values are limited.
+	// fails. Default 40 KiB, and 1 MiB with [Options].Store, with
+	// results of at most 511 KiB.
 	State int
 	// Running is how many scripts compute at the same time. Others wait: the turns go round among the clients. Default
 	// [runtime.GOMAXPROCS].
@@ -70,7 +71,7 @@ type Limits struct {
 func (l Limits) withDefaults(shared bool) Limits {
 	state := 40 << 10
 	if shared {
-		state = 384 << 10
+		state = 1 << 20
 	}
 	return Limits{
 		Source:     cmp.Or(l.Source, 64<<10),

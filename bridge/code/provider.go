@@ -2,6 +2,7 @@ package code
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -22,6 +23,7 @@ type provider struct {
 	source  *server.Server // mounts the source behind the guards and middleware
 	search  *server.Entry
 	records state.Records[savedRun]
+	results state.Records[json.RawMessage] // that are large
 	open    *quota.Quota
 	turns   *turns
 
@@ -56,6 +58,7 @@ func New(source server.Provider, opts *Options) (server.Provider, error) {
 		o.Store = memory
 	}
 	p.records = state.NewRecords[savedRun](o.Store, nil)
+	p.results = state.NewRecords[json.RawMessage](o.Store, nil)
 	p.open = quota.New("scripts", o.Limits.Open, max(1, o.Limits.Open/8))
 	p.turns = newTurns(o.Limits.Running)
 	var err error

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -16,10 +18,12 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/code"
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/store"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // An exchange is the responder of a call that may run several times: what its client carries between the runs.
@@ -151,8 +155,11 @@ func (r *replica) runAs(ctx context.Context, principal, script string, e mcp.Res
 	return made, nil
 }
 
+// A doer does what a tool does.
+type doer func(what string) error
+
 // newSlowTools returns tools that take a random time, and count what they do. With ask, a person is asked first.
-func newSlowTools(l *ledger) *server.Server {
+func newSlowTools(l doer) *server.Server {
 	s := server.New(mcp.Implementation{Name: "tools"}, nil)
 	wait := func() { time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond) }
 	server.AddTool(s, server.Tool{Name: "read", TextOnly: true, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}, func(_ context.Context, _ *server.Request, in text) (string, error) {
@@ -160,12 +167,16 @@ func newSlowTools(l *ledger) *server.Server {
 		return in.Text, nil
 	})
 	server.AddTool(s, server.Tool{Name: "write", TextOnly: true}, func(_ context.Context, _ *server.Request, in text) (string, error) {
-		l.add(in.Text)
+		if err := l(in.Text); err != nil {
+			return "", err
+		}
 		wait()
 		return in.Text, nil
 	})
 	server.AddTool(s, server.Tool{Name: "fail", TextOnly: true}, func(_ context.Context, _ *server.Request, in text) (string, error) {
-		l.add(in.Text)
+		if err := l(in.Text); err != nil {
+			return "", err
+		}
 		wait()
 		return "", errors.New(in.Text)
 	})
@@ -175,7 +186,9 @@ func newSlowTools(l *ledger) *server.Server {
 		if err != nil {
 			return "", err
 		}
-		l.add(in.Text)
+		if err := l(in.Text); err != nil {
+			return "", err
+		}
 		wait()
 		return answer, nil
 	})
@@ -249,7 +262,7 @@ func testOnce(t *testing.T, shared bool) {
 		count = n
 	}
 	l := &ledger{}
-	tools := newSlowTools(l)
+	tools := newSlowTools(l.do)
 	var keep store.Store
 	if shared {
 		memory, err := store.NewMemory(nil)
@@ -357,7 +370,7 @@ func TestOldStateIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &ledger{}
-			r := newReplica(t, newSlowTools(l), nil, code.Limits{})
+			r := newReplica(t, newSlowTools(l.do), nil, code.Limits{})
 			e := begin(t, r, script, name)
 			if got, err := r.run(t.Context(), script, e.copy()); err != nil || string(got.Value) != `"w"` {
 				t.Fatalf("%+v %v", got, err)
@@ -413,7 +426,10 @@ func TestChangedToolsAreNotCalledWithOldAnswers(t *testing.T) {
 // kept, whatever it consists of.
 func TestResultsBeforeAQuestionAreLimited(t *testing.T) {
 	for _, shared := range []bool{true, false} {
-		size := map[bool]int{true: 384 << 10, false: 40 << 10}[shared]
+		size, calls := 40<<10, 1
+		if shared {
+			size, calls = 1<<20, 4
+		}
 		var keep store.Store
 		if shared {
 			memory, err := store.NewMemory(nil)
@@ -424,13 +440,13 @@ func TestResultsBeforeAQuestionAreLimited(t *testing.T) {
 			keep = memory
 		}
 		for _, c := range []string{"x", "<", "é"} {
-			r := newReplica(t, newSlowTools(&ledger{}), keep, code.Limits{})
+			r := newReplica(t, newSlowTools((&ledger{}).do), keep, code.Limits{})
 			script := func(n int) string {
-				return fmt.Sprintf(`const a = await tools.read({text: %q.repeat(%d)}); await tools.ask({text: "q"}); return a.length`, c, n/len(c))
+				return fmt.Sprintf(`let n = 0; for (let i = 0; i < %d; i++) n += (await tools.read({text: %q.repeat(%d)})).length; await tools.ask({text: "q"}); return n`, calls, c, n/len(c)/calls)
 			}
 			fits := script(size - 1000)
 			e := begin(t, r, fits, fmt.Sprint("fits ", shared, c))
-			if got, err := r.run(t.Context(), fits, e); err != nil || got.IsError {
+			if got, err := r.run(t.Context(), fits, e); err != nil || got.IsError || string(got.Value) != fmt.Sprint((size-1000)/len(c)/calls*calls) {
 				t.Errorf("%v %s: %+v %v", shared, c, got, err)
 			}
 			got, err := r.run(t.Context(), script(size+1000), newExchange(fmt.Sprint("does not fit ", shared, c)))
@@ -438,5 +454,44 @@ func TestResultsBeforeAQuestionAreLimited(t *testing.T) {
 				t.Errorf("%v %s: %+v %v", shared, c, got, err)
 			}
 		}
+	}
+}
+
+// TestAnotherReplicaContinuesWithoutStore: the client carries what the script has done, also while the keys of the replicas change.
+func TestAnotherReplicaContinuesWithoutStore(t *testing.T) {
+	l := &ledger{}
+	keys := [][]byte{[]byte(strings.Repeat("1", 32)), []byte(strings.Repeat("2", 32))}
+	endpoint := func(keys ...[]byte) http.Handler {
+		scripts, err := code.New(newSlowTools(l.do).Provider(), &code.Options{Engine: engine()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := server.New(mcp.Implementation{Name: "scripts"}, &server.Options{StateKeys: keys})
+		if err := s.Mount(scripts, nil); err != nil {
+			t.Fatal(err)
+		}
+		handler := streamable.Handler(s, nil)
+		t.Cleanup(func() {
+			if err := errors.Join(handler.Close(), s.Shutdown(context.Background())); err != nil {
+				t.Error(err)
+			}
+		})
+		return handler
+	}
+	replicas := []http.Handler{endpoint(keys[0]), endpoint(keys[1], keys[0]), endpoint(keys[1])}
+	var answers atomic.Int32
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { replicas[answers.Load()].ServeHTTP(w, r) }))
+	defer web.Close()
+	session, err := client.Connect(t.Context(), streamable.Dial(web.URL, nil), &client.Options{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		answers.Add(1)
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"value":"yes"}`)}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	got := run(t, session, `const made = await tools.write({text: "a"}); const one = await tools.ask({text: "one?"}); await tools.write({text: "b"}); return [made, one, await tools.ask({text: "two?"})]`)
+	if string(got.Value) != `["a","yes","yes"]` || answers.Load() != 2 || l.count("a") != 1 || l.count("b") != 1 {
+		t.Errorf("the script gives %s %s after %d answers, and the tools did %v", got.Value, got.Error, answers.Load(), l.done)
 	}
 }

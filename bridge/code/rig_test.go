@@ -43,6 +43,11 @@ func (l *ledger) add(what string) {
 	l.done[what]++
 }
 
+func (l *ledger) do(what string) error {
+	l.add(what)
+	return nil
+}
+
 func (l *ledger) count(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,6 +139,8 @@ type result struct {
 	IsError bool            `json:"-"`
 	Content mcp.ContentList `json:"-"`
 }
+
+func (r *result) isError() bool { return r.Error != "" }
 
 // run runs a script.
 func run(t *testing.T, session *client.Session, script string) *result {

@@ -250,7 +250,7 @@ func TestDuplicateWindow(t *testing.T) {
 func TestMessagesOfAllSizes(t *testing.T) {
 	t.Parallel()
 	needServer(t)
-	opts := postgres.Options{Schema: newSchema()}
+	opts := postgres.Options{Schema: newSchema(), Timeout: time.Minute} // of a busy machine
 	from, to := connect(t, shared.URL(), opts), connect(t, shared.URL(), opts)
 	received := make(chan store.Message, 100)
 	stop, err := to.Subscribe(t.Context(), "subject", func(_ context.Context, m store.Message) { received <- m })

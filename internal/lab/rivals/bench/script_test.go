@@ -134,7 +134,7 @@ type cost struct {
 }
 
 // TestScriptTokens counts what a model reads and writes for tasks with direct calls, with bridge/search and with bridge/code. The
-// page docs/scripts.md has the results.
+// page docs/scripts.md has the results, and README.md those of the longest task.
 func TestScriptTokens(t *testing.T) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
@@ -163,6 +163,10 @@ func TestScriptTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile("../../../../docs/scripts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +224,9 @@ func TestScriptTokens(t *testing.T) {
 			row := fmt.Sprintf("| %s | %s | %d | %d | %d | %d |", p.task, way.name, way.requests, way.read, way.written, way.bytes)
 			if !bytes.Contains(page, []byte(row+"\n")) {
 				t.Errorf("docs/scripts.md does not have the row\n%s", row)
+			}
+			if columns := fmt.Sprintf(" | %d | %d |", way.read, way.requests); len(p.turns) == 2 && !bytes.Contains(readme, []byte(columns+"\n")) {
+				t.Errorf("README.md has no row that ends with%s", columns)
 			}
 		}
 	}
