@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/code"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/server/servertest"
 )
 
@@ -138,6 +139,9 @@ func manyNames(n int) string {
 // TestHostileScripts: each is stopped, gets nothing, and neither the process nor the next script is affected. It runs in a
 // process of its own, whose memory is measured.
 func TestHostileScripts(t *testing.T) {
+	if racetest.Enabled {
+		t.Skip("the race detector needs memory, too")
+	}
 	if os.Getenv("DOVETAIL_HOSTILE") != "" {
 		runHostile(t)
 		return
