@@ -257,7 +257,7 @@ func TestCallsOfScriptsAreMadeOnce(t *testing.T) {
 }
 
 func testOnce(t *testing.T, shared bool) {
-	count := 60
+	count := 25
 	if n, err := strconv.Atoi(os.Getenv("DOVETAIL_SCRIPTS")); err == nil {
 		count = n
 	}
@@ -342,7 +342,7 @@ func testOnce(t *testing.T, shared bool) {
 		}
 	}
 	t.Logf("%d scripts: %d ended, %d with an unknown outcome, %d refused, %d pauses, %d calls", count, ended, unknown, failed, pauses, len(l.done))
-	if ended < count/2 || pauses < count/2 {
+	if ended < count/2 || pauses < count/5 {
 		t.Errorf("only %d scripts of %d have ended, with %d pauses", ended, count, pauses)
 	}
 }
