@@ -103,14 +103,14 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 func TestComputingIsLimited(t *testing.T) {
 	tools := server.New(mcp.Implementation{Name: "tools"}, nil)
 	server.AddTool(tools, server.Tool{Name: "wait", TextOnly: true}, func(context.Context, *server.Request, struct{}) (string, error) {
-		time.Sleep(300 * time.Millisecond) // longer than the script may compute
+		time.Sleep(1200 * time.Millisecond) // longer than the script may compute
 		return "done", nil
 	})
-	session := connect(t, tools.Provider(), &code.Options{Limits: code.Limits{Computing: 200 * time.Millisecond}}, nil)
+	session := connect(t, tools.Provider(), &code.Options{Limits: code.Limits{Computing: time.Second}}, nil)
 	if r := run(t, session, `return await tools.wait()`); string(r.Value) != `"done"` {
 		t.Errorf("a script that waits returns %s %s", r.Value, r.Error)
 	}
-	if r, want := run(t, session, `for (;;);`), "the script has computed for too long: 200ms. Let the tools do the work, or do less"; r.Error != want {
+	if r, want := run(t, session, `for (;;);`), "the script has computed for too long: 1s. Let the tools do the work, or do less"; r.Error != want {
 		t.Errorf("the error is %q, want %q", r.Error, want)
 	}
 }
