@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -158,9 +159,12 @@ func TestHostileScripts(t *testing.T) {
 // largestMemory returns how much memory the process has had, in KiB. The usage that the parent gets includes memory of the parent.
 func largestMemory(t *testing.T) (size int) {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the memory of a process is measured on Linux")
+	}
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		t.Skip(err) // not Linux
+		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(status)) {
 		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &size); err == nil {

@@ -50,7 +50,7 @@ type outcome struct {
 	Error   string          `json:"error,omitempty"`
 	Unknown bool            `json:"unknown,omitempty"` // the call may have been executed
 	Lost    bool            `json:"lost,omitempty"`    // the result is not kept: it is too large, or the client has it
-	Apart   bool            `json:"apart,omitempty"`   // the result is in a record of its own
+	Apart   string          `json:"apart,omitempty"`   // the digest of the result, which is in a record of its own
 }
 
 func digestOf(parts ...string) string {
@@ -109,14 +109,14 @@ type journal struct {
 	history history
 	size    int // bytes of results and errors in the history
 	pauses  int
-	apart   map[int]bool            // the numbers of calls whose results have records
+	apart   map[int]string          // the digests of results that are in records, by the numbers of calls
 	saved   *state.Record[savedRun] // nil until something is in the store
 	failed  error                   // another run has continued this one
 }
 
 // openJournal returns the journal of a call, with the history of its earlier runs.
 func (p *provider) openJournal(ctx context.Context, call *mcp.Call) (*journal, error) {
-	j := &journal{provider: p, call: call, apart: make(map[int]bool), key: "script/run/" + digestOf("run of a script", call.ID())}
+	j := &journal{provider: p, call: call, apart: make(map[int]string), key: "script/run/" + digestOf("run of a script", call.ID())}
 	var carried *clientState
 	if text, ok := call.Load(stateKey); ok {
 		if err := json.Unmarshal(text, &carried); err != nil {
@@ -177,21 +177,23 @@ func (j *journal) addResults(encoded json.RawMessage) error {
 	return nil
 }
 
-// keyOf returns the key of the record with the result of a call.
-func (j *journal) keyOf(number int) string { return fmt.Sprintf("%s/%d", j.key, number) }
+// keyOf returns the key of the record with a result. A tool that may run again may return another result in a later run, which
+// has another record.
+func (j *journal) keyOf(digest string) string { return j.key + "/" + digest }
 
 // loadApart loads the results that have records of their own.
 func (j *journal) loadApart(ctx context.Context) error {
 	for i := range j.history.Calls {
 		c := &j.history.Calls[i]
-		if c.Outcome == nil || !c.Outcome.Apart {
+		if c.Outcome == nil || c.Outcome.Apart == "" {
 			continue
 		}
-		loaded, err := j.provider.results.Load(ctx, j.keyOf(i+1))
+		digest := c.Outcome.Apart
+		loaded, err := j.provider.results.Load(ctx, j.keyOf(digest))
 		if err != nil {
 			return err
 		}
-		c.Outcome, j.apart[i+1] = &outcome{Result: loaded.Value}, true
+		c.Outcome, j.apart[i+1] = &outcome{Result: loaded.Value}, digest
 	}
 	return nil
 }
@@ -204,14 +206,15 @@ func (j *journal) saveApart(ctx context.Context, until time.Time) (*history, err
 		if c.Outcome.size() <= apartSize {
 			continue
 		}
-		if !j.apart[i+1] {
-			_, err := j.provider.results.Create(ctx, j.keyOf(i+1), c.Outcome.Result, until.Add(10*keptFor)) // a call asks in at most 10 rounds
+		if j.apart[i+1] == "" {
+			digest := digestOf("result of a call", string(c.Outcome.Result))
+			_, err := j.provider.results.Create(ctx, j.keyOf(digest), c.Outcome.Result, until.Add(10*keptFor)) // a call asks in at most 10 rounds
 			if err != nil && !errors.Is(err, store.ErrExists) {
 				return nil, err
 			}
-			j.apart[i+1] = true
+			j.apart[i+1] = digest
 		}
-		short.Calls[i].Outcome = &outcome{Apart: true}
+		short.Calls[i].Outcome = &outcome{Apart: j.apart[i+1]}
 	}
 	return &short, nil
 }
@@ -430,8 +433,8 @@ func (j *journal) close(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	for number := range j.apart {
-		if err := j.provider.results.Delete(ctx, j.keyOf(number), nil); err != nil {
+	for _, digest := range j.apart {
+		if err := j.provider.results.Delete(ctx, j.keyOf(digest), nil); err != nil {
 			return // it lapses
 		}
 	}

@@ -80,6 +80,7 @@ func (e *exchange) copy() *exchange {
 type replica struct {
 	server *server.Server
 	dead   atomic.Bool // its store cannot be reached, as if it were killed
+	dying  atomic.Bool // it is dead after it has created a record
 }
 
 // A mortal is a store that a dead replica cannot reach.
@@ -93,6 +94,9 @@ var errDead = errors.New("the replica is dead")
 func (m *mortal) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
 	if m.of.dead.Load() {
 		return 0, errDead
+	}
+	if m.of.dying.Load() {
+		defer m.of.dead.Store(true)
 	}
 	return m.Store.Create(ctx, key, value, ttl)
 }
@@ -493,5 +497,40 @@ func TestAnotherReplicaContinuesWithoutStore(t *testing.T) {
 	got := run(t, session, `const made = await tools.write({text: "a"}); const one = await tools.ask({text: "one?"}); await tools.write({text: "b"}); return [made, one, await tools.ask({text: "two?"})]`)
 	if string(got.Value) != `["a","yes","yes"]` || answers.Load() != 2 || l.count("a") != 1 || l.count("b") != 1 {
 		t.Errorf("the script gives %s %s after %d answers, and the tools did %v", got.Value, got.Error, answers.Load(), l.done)
+	}
+}
+
+// TestLaterResultIsKept: a tool that may run again returns another result after its replica has died. A script that asks
+// afterwards goes on with the result that it got, not with the one that was lost.
+func TestLaterResultIsKept(t *testing.T) {
+	memory, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	var reads atomic.Int32
+	tools := newSlowTools((&ledger{}).do)
+	server.AddTool(tools, server.Tool{Name: "count", TextOnly: true, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}, func(context.Context, *server.Request, struct{}) (string, error) {
+		return fmt.Sprint(reads.Add(1)) + strings.Repeat("x", 20_000), nil
+	})
+	const script = `await tools.ask({text: "first"}); const a = await tools.count(); await tools.write({text: "w"}); await tools.ask({text: "second"}); return a[0]`
+	first, second := newReplica(t, tools, memory, code.Limits{}), newReplica(t, tools, memory, code.Limits{})
+	e := begin(t, first, script, "call")
+	first.dying.Store(true) // with the result of count in a record of its own
+	if got, err := first.run(t.Context(), script, e.copy()); err == nil && !got.IsError {
+		t.Fatalf("the dead replica gives %+v", got)
+	}
+	again := e.copy()
+	_, err = second.run(t.Context(), script, again)
+	asked, asks := mcp.AsInputRequired(err)
+	if !asks {
+		t.Fatal(err)
+	}
+	for key := range asked.Requests {
+		again.answers[key] = json.RawMessage(`{"action":"accept","content":{"value":"yes"}}`)
+	}
+	got, err := second.run(t.Context(), script, again)
+	if err != nil || string(got.Value) != `"2"` || reads.Load() != 2 {
+		t.Errorf("the script gives %+v %v after %d reads, want the second result", got, err, reads.Load())
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -42,6 +43,9 @@ func outwardAddress(t *testing.T) string {
 		if at, ok := a.(*net.IPNet); ok && at.IP.To4() != nil && !at.IP.IsLoopback() && !at.IP.IsLinkLocalUnicast() {
 			return at.IP.String()
 		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("this machine has only loopback addresses")
 	}
 	t.Skip("this machine has only loopback addresses")
 	return ""
