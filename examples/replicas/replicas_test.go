@@ -187,9 +187,9 @@ func redisServer(t testing.TB) string {
 			t.Error(err)
 		}
 	})
-	waittest.Until(t, "the socket of redis-server", func() bool {
-		_, err := os.Stat(socket)
-		return err == nil
+	waittest.Until(t, "redis-server accepts connections", func() bool { // the socket is there earlier
+		conn, err := net.Dial("unix", socket)
+		return err == nil && conn.Close() == nil
 	})
 	return "unix://" + socket
 }
