@@ -214,7 +214,7 @@ func TestSearchDeclaresFunctions(t *testing.T) {
 		`{"query":"large","limit":1,"short":true}`:   "tools.large(input: { Size: number }): Promise<string>\n",
 		`{"query":"zzz"}`:                            "No tool was found.",
 		`{"query":"a","short":1}`:                    "short must be true or false",
-		`{"query":"a","unknown":1}`:                  `unknown argument "unknown", expected only query, limit, prefix`,
+		`{"query":"a","unknown":1}`:                  `unknown argument "unknown", expected only query, limit, prefix, short`,
 	} {
 		r, err := session.CallTool(t.Context(), code.SearchTool, json.RawMessage(arguments), nil)
 		if err != nil || r.Text() != want {

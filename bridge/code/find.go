@@ -3,11 +3,13 @@ package code
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/bridge/internal/tooltype"
+	"github.com/dovetail-go/dovetail/bridge/internal/twotools"
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -34,32 +36,17 @@ func findSchema() (json.RawMessage, error) {
 
 // find handles a call of [SearchTool].
 func (p *provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
-	query, short, err := readFind(call.Member("arguments"))
+	query, err := search.ReadQuery(call.Member("arguments"), shortArgument)
 	if err != nil {
-		return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(err.Error())}, IsError: true}, nil
+		return twotools.Failure(err), nil
+	}
+	var short bool
+	if value := call.Member("arguments", shortArgument); jsonscan.IsPresent(value) && json.Unmarshal(value, &short) != nil {
+		return twotools.Failure(errors.New(shortArgument + " must be true or false")), nil
 	}
 	catalog := p.source.Catalog()
 	found := search.Find(ctx, catalog, call.Caller, query)
 	return &mcp.CallToolResult{Content: mcp.ContentList{mcp.Text(namesOf(catalog).declare(found, short))}}, nil
-}
-
-// readFind reads the arguments of [SearchTool]. The error is for the model.
-func readFind(arguments json.RawMessage) (query search.Query, short bool, err error) {
-	if arguments == nil {
-		arguments = json.RawMessage("{}")
-	}
-	value, err := jsonscan.Find(arguments, shortArgument)
-	if err == nil && jsonscan.IsPresent(value) {
-		if err = json.Unmarshal(value, &short); err != nil {
-			return query, false, fmt.Errorf("%s must be true or false", shortArgument)
-		}
-		arguments, err = jsonscan.Splice(nil, arguments, jsonscan.Edit{Name: shortArgument})
-	}
-	if err != nil {
-		return query, false, fmt.Errorf("arguments: %w", err)
-	}
-	query, err = search.ReadQuery(arguments)
-	return query, short, err
 }
 
 // maxDeclared is how many bytes of declarations a search returns; the best tool may have more.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dovetail-go/dovetail/bridge/internal/twotools"
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -38,7 +39,7 @@ A function takes one object. Its value is the structured result of the tool, or 
 )
 
 // newTools returns the entries of the two tools.
-func newTools(p *provider) (searchEntry, scriptEntry *server.Entry, err error) {
+func (p *provider) newTools() (searchEntry, scriptEntry *server.Entry, err error) {
 	description := p.options.Description
 	if description != "" {
 		description = "\n\n" + description
@@ -47,29 +48,17 @@ func newTools(p *provider) (searchEntry, scriptEntry *server.Entry, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if searchEntry, err = newTool(&mcp.Tool{
+	if searchEntry, err = twotools.NewEntry(&mcp.Tool{
 		Name: SearchTool, Title: "Search tools", Description: searchDescription + description, InputSchema: schema,
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)},
 	}, p.find); err != nil {
 		return nil, nil, err
 	}
-	scriptEntry, err = newTool(&mcp.Tool{
+	scriptEntry, err = twotools.NewEntry(&mcp.Tool{
 		Name: ScriptTool, Title: "Run a script", Description: scriptDescription,
 		InputSchema: fmt.Appendf(nil, scriptInput, p.options.Limits.Source),
 	}, p.serveScript)
 	return searchEntry, scriptEntry, err
-}
-
-func newTool(tool *mcp.Tool, handle mcp.Handler) (*server.Entry, error) {
-	definition, err := tool.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return &server.Entry{
-		Forwards: true,
-		Target:   mcp.Target{Kind: mcp.KindTool, Name: tool.Name, Definition: mcp.NewDefinition(definition)},
-		Handle:   handle,
-	}, nil
 }
 
 // serveScript handles a call of [ScriptTool].
@@ -90,17 +79,9 @@ func (p *provider) serveScript(ctx context.Context, call *mcp.Call) (mcp.Result,
 
 // readScript returns the source of a script. The error is for the model.
 func (p *provider) readScript(arguments json.RawMessage) (string, error) {
-	if jsonscan.KindOf(arguments) != jsonscan.Object {
-		return "", errors.New("the argument script is missing")
-	}
-	members, err := jsonscan.ReadObject(arguments)
+	members, err := twotools.ReadArguments(arguments, "script")
 	if err != nil {
-		return "", fmt.Errorf("arguments: %w", err)
-	}
-	for member := range members.All() {
-		if !jsonscan.KeyIs(member.Key, "script") {
-			return "", fmt.Errorf("unknown argument %s, expected only script", jsonscan.Quote(member.Name()))
-		}
+		return "", err
 	}
 	value := members.Get("script")
 	if jsonscan.KindOf(value) != jsonscan.String {

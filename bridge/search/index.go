@@ -9,6 +9,7 @@ import (
 
 	"github.com/kljensen/snowball/english"
 
+	"github.com/dovetail-go/dovetail/bridge/internal/twotools"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -72,7 +73,7 @@ func indexOf(c *server.Catalog) *index {
 }
 
 func newIndex(tools []*server.Entry) *index {
-	tools = firstTools(tools, maxTools)
+	tools = firstTools(tools, twotools.MaxFound)
 	x := &index{entries: tools, tools: make(map[string]int32, len(tools)), stems: make(map[string]string)}
 	terms := make(map[string]*term)
 	lengths := make([][fields]float64, len(tools))

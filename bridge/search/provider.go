@@ -1,12 +1,10 @@
 package search
 
 import (
-	"context"
+	"cmp"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 
+	"github.com/dovetail-go/dovetail/bridge/internal/twotools"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -17,11 +15,7 @@ const (
 	// maxLimit is the largest limit of a search.
 	maxLimit = 50
 	// maxQuery is the length of the longest query, in bytes.
-	maxQuery = 1 << 10
-	// maxTools is how many tools of a catalog can be found. All can be called. If there are more,
-	// each server has an equal share.
-	maxTools = 10_000
-
+	maxQuery   = 1 << 10
 	maxIndexed = 512     // words of one tool
 	maxWord    = 64      // bytes
 	maxBegin   = 32      // terms for a word of a query
@@ -41,17 +35,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A provider offers [SearchTool] and [CallTool] in place of the tools of a source.
-type provider struct {
+// A finder handles the calls of the two tools.
+type finder struct {
 	source *server.Server // mounts the source behind the guards and middleware
-	search *server.Entry
-	logger *slog.Logger
-
-	mu   sync.Mutex
-	call *server.Entry // its scopes are the scopes of all tools together
 }
-
-var _ server.Provider = (*provider)(nil)
 
 // New returns a provider with [SearchTool] and [CallTool] in place of the tools of source.
 // Other entries are offered unchanged. Mount the provider with [server.Server.Mount]. It runs source, and may be used
@@ -60,71 +47,13 @@ var _ server.Provider = (*provider)(nil)
 // The error is a *[server.CollisionError] if source has two entries of one name, or says that
 // an entry is not valid. Such entries that appear later are logged and not offered.
 func New(source server.Provider, opts *Options) (server.Provider, error) {
-	var options Options
-	if opts != nil {
-		options = *opts
-	}
-	if options.Logger == nil {
-		options.Logger = slog.Default()
-	}
-	p := &provider{logger: options.Logger}
-	var err error
-	if p.search, p.call, err = newTools(options.Description, p.find, p.forward); err != nil {
+	options := *cmp.Or(opts, new(Options))
+	f := &finder{server.New(mcp.Implementation{Name: "search"}, &server.Options{
+		Guards: options.Guards, CallMiddleware: options.CallMiddleware, Logger: options.Logger,
+	})}
+	search, call, err := f.newTools(options.Description)
+	if err != nil {
 		return nil, err
 	}
-	p.call.Tasks = func(ctx context.Context, call *mcp.Call) (mcp.Result, error) { return p.source.Serve(ctx, call) }
-	p.source = server.New(mcp.Implementation{Name: "search"}, &server.Options{
-		Guards: options.Guards, CallMiddleware: options.CallMiddleware, Logger: options.Logger,
-	})
-	return p, p.source.Mount(source, nil)
-}
-
-// Catalog returns the two tools and the current other entries of the source.
-func (p *provider) Catalog() *server.Catalog {
-	source := p.source.Provider().Catalog()
-	return source.Memo(p, func() any {
-		if hidden := source.Len(mcp.KindTool) - maxTools; hidden > 0 {
-			p.logger.Warn("some tools can be called and not found", "tools", hidden, "limit", maxTools)
-		}
-		tools := server.NewCatalog([]*server.Entry{p.search, p.callEntry(source)}, nil)
-		others := source.Map(func(e *server.Entry) *server.Entry {
-			if e.Kind == mcp.KindTool {
-				return nil
-			}
-			return e
-		})
-		return server.Merge(nil, server.Part{Owner: "search", Catalog: tools}, server.Part{Owner: "the source", Catalog: others})
-	}).(*server.Catalog)
-}
-
-// callEntry returns the entry of [CallTool]. It requires the scopes of all tools, since it can
-// call any of them.
-func (p *provider) callEntry(source *server.Catalog) *server.Entry {
-	all, tasks := make(map[string]bool), server.TaskForbidden
-	for e := range source.All(mcp.KindTool) {
-		if e.Task != server.TaskForbidden {
-			tasks = server.TaskOptional
-		}
-		for _, scope := range e.Scopes {
-			all[scope] = true
-		}
-	}
-	scopes := slices.Sorted(maps.Keys(all))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !slices.Equal(p.call.Scopes, scopes) || p.call.Task != tasks {
-		call := *p.call
-		call.Scopes, call.Task = scopes, tasks
-		p.call = &call
-	}
-	return p.call
-}
-
-// Run runs the source. It does not report changes of tools, since the two tools do not change.
-func (p *provider) Run(ctx context.Context, ready func(), changed func(mcp.Change)) error {
-	return p.source.Provider().Run(ctx, ready, func(change mcp.Change) {
-		if change.Kind != mcp.KindTool {
-			changed(change)
-		}
-	})
+	return twotools.New("search", f.source.Provider(), search, call, options.Logger), f.source.Mount(source, nil)
 }

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/dovetail-go/dovetail/bridge/internal/twotools"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -42,64 +41,33 @@ func QuerySchema() json.RawMessage {
 }
 
 // newTools returns the entries of the two tools.
-func newTools(description string, search, call mcp.Handler) (searchEntry, callEntry *server.Entry, err error) {
+func (f *finder) newTools(description string) (search, call *server.Entry, err error) {
 	if description != "" {
 		description = "\n\n" + description
 	}
-	if searchEntry, err = newTool(&mcp.Tool{
+	if search, err = twotools.NewEntry(&mcp.Tool{
 		Name: SearchTool, Title: "Search tools", Description: searchDescription + description,
 		InputSchema: QuerySchema(), OutputSchema: []byte(searchOutput),
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true), OpenWorldHint: new(false)},
-	}, search); err != nil {
+	}, f.find); err != nil {
 		return nil, nil, err
 	}
-	callEntry, err = newTool(&mcp.Tool{
+	if call, err = twotools.NewEntry(&mcp.Tool{
 		Name: CallTool, Title: "Call a tool", Description: callDescription, InputSchema: []byte(callInput),
-	}, call)
-	return searchEntry, callEntry, err
-}
-
-func newTool(tool *mcp.Tool, handle mcp.Handler) (*server.Entry, error) {
-	definition, err := tool.MarshalJSON()
-	if err != nil {
-		return nil, err
+	}, f.forward); err != nil {
+		return nil, nil, err
 	}
-	return &server.Entry{
-		Forwards: true,
-		Target:   mcp.Target{Kind: mcp.KindTool, Name: tool.Name, Definition: mcp.NewDefinition(definition)},
-		Handle:   handle,
-	}, nil
-}
-
-// failure returns a result that describes an error in the arguments to the model.
-func failure(err error) mcp.Result {
-	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(err.Error())}, IsError: true}
-}
-
-// readArguments reads the arguments of one of the two tools. Unknown ones are errors.
-func readArguments(arguments json.RawMessage, known ...string) (jsonscan.Members, error) {
-	if arguments == nil {
-		return jsonscan.Members{}, nil
-	}
-	members, err := jsonscan.ReadObject(arguments)
-	if err != nil {
-		return members, fmt.Errorf("arguments: %w", err)
-	}
-	for member := range members.All() {
-		if !slices.ContainsFunc(known, func(name string) bool { return jsonscan.KeyIs(member.Key, name) }) {
-			return members, fmt.Errorf("unknown argument %s, expected only %s", jsonscan.Quote(member.Name()), strings.Join(known, ", "))
-		}
-	}
-	return members, nil
+	call.Tasks = f.source.Serve
+	return search, call, nil
 }
 
 // find handles a call of [SearchTool].
-func (p *provider) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+func (f *finder) find(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	q, err := ReadQuery(call.Member("arguments"))
 	if err != nil {
-		return failure(err), nil
+		return twotools.Failure(err), nil
 	}
-	catalog := p.source.Catalog()
+	catalog := f.source.Catalog()
 	return newFound(Find(ctx, catalog, call.Caller, q)), nil
 }
 
@@ -132,9 +100,10 @@ type Query struct {
 	Limit int
 }
 
-// ReadQuery reads the arguments of [SearchTool] by the schema of [QuerySchema]. The error is for the model.
-func ReadQuery(arguments json.RawMessage) (Query, error) {
-	members, err := readArguments(arguments, "query", "limit", "prefix")
+// ReadQuery reads the arguments of [SearchTool] by the schema of [QuerySchema]. Further arguments are errors, except those
+// in also, which the caller reads. The error is for the model.
+func ReadQuery(arguments json.RawMessage, also ...string) (Query, error) {
+	members, err := twotools.ReadArguments(arguments, append([]string{"query", "limit", "prefix"}, also...)...)
 	if err != nil {
 		return Query{}, err
 	}
@@ -199,10 +168,10 @@ func (f found) AppendJSON(dst []byte) ([]byte, error) {
 
 // forward handles a call of [CallTool]. It makes the call that the arguments describe: name and
 // arguments of the params are replaced, all other bytes are kept.
-func (p *provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+func (f *finder) forward(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 	name, arguments, err := readCall(call.Member("arguments"))
 	if err != nil {
-		return failure(err), nil
+		return twotools.Failure(err), nil
 	}
 	params := call.Params()
 	params, err = jsonscan.Splice(make(json.RawMessage, 0, len(params)), params,
@@ -210,24 +179,24 @@ func (p *provider) forward(ctx context.Context, call *mcp.Call) (mcp.Result, err
 	if err != nil {
 		return nil, err
 	}
-	if err := p.becomeTask(ctx, call, name); err != nil {
+	if err := f.becomeTask(ctx, call, name); err != nil {
 		return nil, err
 	}
 	inner, err := call.Enter(nil, params, nil)
 	if err != nil {
 		return nil, err
 	}
-	return p.source.Serve(ctx, inner)
+	return f.source.Serve(ctx, inner)
 }
 
 // becomeTask returns the error of a call that continues as a task because the entry returns tasks of another server. A
 // caller knows the ids of such tasks only through the entry, which the caller does not see here. All other tools decide
 // for themselves, after their guards.
-func (p *provider) becomeTask(ctx context.Context, call *mcp.Call, name json.RawMessage) error {
+func (f *finder) becomeTask(ctx context.Context, call *mcp.Call, name json.RawMessage) error {
 	if !call.Caller.Capabilities.HasExtension(mcp.ExtensionTasks) {
 		return nil
 	}
-	e := p.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name)) // entries of other servers have no variants
+	e := f.source.Catalog().Lookup(mcp.KindTool, jsonscan.Unquote(name)) // entries of other servers have no variants
 	if e == nil || e.Tasks == nil || e.Task == server.TaskForbidden || e.Visible != nil && !e.Visible(ctx, call.Caller) {
 		return nil
 	}
@@ -235,7 +204,7 @@ func (p *provider) becomeTask(ctx context.Context, call *mcp.Call, name json.Raw
 }
 
 func readCall(raw json.RawMessage) (name, arguments json.RawMessage, err error) {
-	members, err := readArguments(raw, "name", "arguments")
+	members, err := twotools.ReadArguments(raw, "name", "arguments")
 	if err != nil {
 		return nil, nil, err
 	}

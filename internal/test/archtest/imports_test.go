@@ -151,7 +151,8 @@ approval/page:            internal/httpguard net/http
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline bridge/internal/entrycheck internal/era internal/jsonscan internal/task internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan internal/uritemplate github.com/go-json-experiment/json
-bridge/search:            jsonrpc mcp server internal/jsonscan github.com/kljensen/snowball
+bridge/internal/twotools: mcp server internal/jsonscan
+bridge/search:            jsonrpc mcp server bridge/internal/twotools internal/jsonscan github.com/kljensen/snowball
 bridge/llm:               jsonrpc mcp client bridge internal/jsonscan internal/toolschema
 bridge/config:            jsonrpc mcp transport transport/httptransport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
