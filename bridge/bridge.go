@@ -310,6 +310,43 @@ func (b *Bridge) UpdateAll(ctx context.Context, configs ...Config) error {
 	})
 }
 
+// Restart ends all sessions with the server alias and starts it again, immediately also if the server waits for its next try
+// or is idle. Calls in flight fail with an [UpstreamError]; calls that have not been sent wait for the next session. The
+// entries of the server are offered meanwhile. Restart does not wait for the server: see [Bridge.States]. The error is an
+// *[UnknownServerError], or [ErrNotStarted] if the bridge does not run.
+func (b *Bridge) Restart(alias string) error {
+	m, err := b.running(alias)
+	if err == nil && !m.pool.restart() {
+		err = ErrNotStarted
+	}
+	return err
+}
+
+// Refresh reads the lists of the server alias again, as after a notification that they have changed. A server that is idle is
+// started; one that has failed reads its lists at its next start. Refresh does not wait. The errors are the same as for
+// [Bridge.Restart].
+func (b *Bridge) Refresh(alias string) error {
+	m, err := b.running(alias)
+	if err == nil {
+		m.readAgain()
+	}
+	return err
+}
+
+// running returns the member alias, which must run.
+func (b *Bridge) running(alias string) (*member, error) {
+	for _, m := range *b.members.Load() {
+		switch {
+		case m.alias != alias:
+		case !m.pool.isRunning():
+			return nil, ErrNotStarted
+		default:
+			return m, nil
+		}
+	}
+	return nil, &UnknownServerError{Server: alias}
+}
+
 // replace calls prepare with the new members before it replaces the old ones.
 func (b *Bridge) replace(configs []Config, prepare func(added []*member) error) error {
 	if err := checkConfigs(configs); err != nil {

@@ -91,6 +91,16 @@ func (e *UpstreamError) As(target any) bool {
 	return true
 }
 
+// An UnknownServerError says that a bridge has no server with an alias.
+type UnknownServerError struct {
+	Server string // the alias
+}
+
+// Error names the alias.
+func (e *UnknownServerError) Error() string {
+	return fmt.Sprintf("the bridge has no server %q", e.Server)
+}
+
 // notRun returns the error of a call that was not sent to the server.
 func notRun(ctx context.Context, alias string, err error) error {
 	e := &UpstreamError{Server: alias, Failure: Unavailable, Delivery: jsonrpc.NotSent, Err: err}

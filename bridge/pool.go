@@ -283,6 +283,23 @@ func (p *pool) startSession(principal string) (*managedSession, error) {
 	return s, nil
 }
 
+// restart ends all sessions and opens the main session again. The sessions of other principals are opened by their next calls.
+// It returns false if the pool does not run.
+func (p *pool) restart() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx == nil {
+		return false
+	}
+	p.isLegacy.Store(false) // it may be another version of the server
+	for principal, s := range p.sessions {
+		s.stop()
+		delete(p.sessions, principal)
+	}
+	p.main.restart()
+	return true
+}
+
 // evict stops the session that has been idle longest. It returns false if all are in use.
 func (p *pool) evict() bool {
 	var oldest string

@@ -12,6 +12,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/backoff"
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
 )
 
@@ -61,10 +62,13 @@ type managedSession struct {
 	mu            sync.Mutex
 	status        string
 	since         time.Time
-	session       *client.Session // set while status is Ready
-	hasOpened     bool            // the status has been Ready
-	err           error           // why the status is Failed
-	failedSince   time.Time       // zero unless the session should be open and is not
+	session       *client.Session    // set while status is Ready
+	version       mcp.Version        // of the last session
+	nextTry       time.Time          // zero unless status is Failed
+	endAttempt    context.CancelFunc // nil until run begins; see begin
+	hasOpened     bool               // the status has been Ready
+	err           error              // why the status is Failed
+	failedSince   time.Time          // zero unless the session should be open and is not
 	restarts      int
 	users         int           // those that use the session or wait for it
 	deadlines     int           // users with a deadline of their own
@@ -240,8 +244,19 @@ func (s *managedSession) setState(status string, session *client.Session, err er
 	s.setStateLocked(status, session, err)
 }
 
+// fail records that the session could not be opened or has ended, and is opened again after a pause.
+func (s *managedSession) fail(err error, pause time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setStateLocked(statusFailed, nil, err)
+	s.nextTry = s.since.Add(pause)
+}
+
 func (s *managedSession) setStateLocked(status string, session *client.Session, err error) {
-	s.status, s.session, s.err, s.since = status, session, err, time.Now()
+	s.status, s.session, s.err, s.since, s.nextTry = status, session, err, time.Now(), time.Time{}
+	if session != nil {
+		s.version = session.Version()
+	}
 	s.hasOpened = s.hasOpened || status == statusReady
 	switch status {
 	case statusFailed:
@@ -252,6 +267,8 @@ func (s *managedSession) setStateLocked(status string, session *client.Session, 
 		}
 	case statusReady, statusIdle:
 		s.logger.Info("the server is " + status)
+		s.failedSince = time.Time{}
+	case statusStarting:
 		s.failedSince = time.Time{}
 	case statusStopped:
 		s.logger.Info("the server was stopped")
@@ -265,52 +282,102 @@ func (s *managedSession) setStateLocked(status string, session *client.Session, 
 func (s *managedSession) run(ctx context.Context) {
 	var reason error
 	defer func() { s.setState(statusStopped, nil, reason) }()
-	pause := backoff.Backoff{}
-	attempts := 0
 	if s.lazy && !s.waitRequested(ctx) {
 		return
 	}
-	for ctx.Err() == nil {
-		if !s.is(statusFailed) {
-			s.setState(statusStarting, nil, nil)
+	again := retries{}
+	for more := true; more && ctx.Err() == nil; {
+		more, reason = s.runOnce(ctx, &again)
+	}
+}
+
+// retries are the attempts to open a session that have failed in a row.
+type retries struct {
+	pause    backoff.Backoff
+	attempts int
+}
+
+func (r *retries) reset() {
+	r.attempts = 0
+	r.pause.Reset()
+}
+
+// runOnce opens the session, waits until it ends, and pauses until the next attempt. It reports whether the session is to be
+// opened again, and if not, why it failed.
+func (s *managedSession) runOnce(ctx context.Context, again *retries) (more bool, reason error) {
+	attempt, end := s.begin(ctx)
+	defer end()
+	session, err := s.open(attempt)
+	lost := false
+	if err == nil {
+		opened := time.Now()
+		s.setState(statusReady, session, nil)
+		err = s.waitClosed(attempt, session)
+		if err == nil && !s.waitRequested(ctx) {
+			return false, nil
 		}
-		session, err := s.open(ctx)
-		if err == nil {
-			opened := time.Now()
-			s.setState(statusReady, session, nil)
-			err = s.waitClosed(ctx, session)
-			if err == nil && !s.waitRequested(ctx) {
-				return
-			}
-			lost := errors.Is(err, transport.ErrSessionLost)
-			if answered := s.takeAnswered(); err == nil || lost && answered || time.Since(opened) >= stableAfter {
-				attempts = 0
-				pause.Reset()
-			}
-			switch {
-			case err == nil:
-				continue
-			case lost && attempts < maxSentAgain && ctx.Err() == nil: // the server runs, so calls wait for the next session
-				s.logger.Info("the server has lost the session", "error", err)
-				s.setState(statusStarting, nil, nil)
-				if attempts++; pause.Wait(ctx) != nil {
-					return
-				}
-				continue
-			}
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		s.setState(statusFailed, nil, err)
-		if attempts++; s.maxAttempts > 0 && attempts >= s.maxAttempts {
-			reason = err
-			return
-		}
-		if pause.Wait(ctx) != nil {
-			return
+		lost = errors.Is(err, transport.ErrSessionLost)
+		if answered := s.takeAnswered(); err == nil || lost && answered || time.Since(opened) >= stableAfter {
+			again.reset()
 		}
 	}
+	switch {
+	case ctx.Err() != nil:
+		return false, nil
+	case attempt.Err() != nil:
+		s.logger.Info("the server is restarted on request")
+	case err == nil:
+	case lost && again.attempts < maxSentAgain: // the server runs, so calls wait for the next session
+		s.logger.Info("the server has lost the session", "error", err)
+		s.setState(statusStarting, nil, nil)
+		again.attempts++
+		_ = again.pause.Wait(attempt)
+	default:
+		pause := again.pause.Next()
+		s.fail(err, pause)
+		if again.attempts++; s.maxAttempts > 0 && again.attempts >= s.maxAttempts {
+			return false, err
+		}
+		_ = backoff.Sleep(attempt, pause)
+	}
+	if attempt.Err() != nil {
+		again.reset()
+		s.leaveFailed()
+	}
+	return true, nil
+}
+
+// begin returns the context of the next attempt to open the session, of the session, and of the pause after it. restart ends it.
+func (s *managedSession) begin(ctx context.Context) (attempt context.Context, end context.CancelFunc) {
+	attempt, end = context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endAttempt = end
+	if s.status != statusFailed && s.status != statusStarting {
+		s.setStateLocked(statusStarting, nil, nil)
+	}
+	return attempt, end
+}
+
+// leaveFailed makes calls wait for the next attempt to open the session.
+func (s *managedSession) leaveFailed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status == statusFailed {
+		s.setStateLocked(statusStarting, nil, nil)
+	}
+}
+
+// restart ends the session, or the attempt to open it, or the pause before the next attempt, and makes run open the session.
+func (s *managedSession) restart() {
+	s.mu.Lock()
+	end := s.endAttempt
+	s.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	s.leaveFailed()
+	s.requestOpen()
 }
 
 // waitClosed waits until the session ends and returns the reason, or until it is idle and

@@ -181,6 +181,12 @@ func (u *Upstream) run(ctx context.Context, changed func(mcp.Change)) {
 	u.pool.run(ctx)
 }
 
+// readAgain makes refreshLoop read the lists again, and starts the server if it is idle.
+func (u *Upstream) readAgain() {
+	signal(u.stale)
+	u.pool.main.requestOpen()
+}
+
 func (u *Upstream) notify(change mcp.Change) {
 	u.mu.Lock()
 	changed := u.onChange
@@ -203,7 +209,13 @@ type State struct {
 	// Err is why the server has failed, or why its lists could not be read. It is nil
 	// otherwise. It is for the operator: it may contain the command line of the server.
 	Err error
-	// Restarts is how often the server had to be started again.
+	// Version is the protocol version of the last session for lists, "" before the first. It is older than
+	// [mcp.Version20260728] for a server of the legacy era.
+	Version mcp.Version
+	// NextTry is when a server that has failed is started again. It is zero for other statuses, and in the past while the
+	// server is being started again.
+	NextTry time.Time
+	// Restarts is how often the server had to be started again, without [Bridge.Restart].
 	Restarts int
 	// Calls is the number of running calls, and Queued is the number of waiting calls.
 	Calls, Queued int
@@ -237,6 +249,7 @@ func (u *Upstream) State() State {
 	main := u.pool.main
 	main.mu.Lock()
 	state.Status, state.Since, state.Err, state.Restarts = main.status, main.since, main.err, main.restarts
+	state.Version, state.NextTry = main.version, main.nextTry
 	main.mu.Unlock()
 	if state.Err == nil {
 		state.Err = u.lastListError()

@@ -48,12 +48,15 @@ func (b *Backoff) Next() time.Duration {
 }
 
 // Wait sleeps for the next pause. If ctx ends first, it returns the error of ctx.
-func (b *Backoff) Wait(ctx context.Context) error {
+func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
+
+// Sleep pauses for d. If ctx ends first, it returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case <-time.After(b.Next()):
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
