@@ -47,7 +47,7 @@ func (r *run) invoke(ctx context.Context, next mcp.Handler) (mcp.Result, error) 
 type approvedKey struct{}
 
 // FromContext returns the request that was approved for the current call, or nil if there was
-// none.
+// none. In a call of a tool that calls others, such as run_script, it may be the approval of that tool: see [Request].Tool.
 func FromContext(ctx context.Context) *Request {
 	r, _ := ctx.Value(approvedKey{}).(*Request)
 	return r

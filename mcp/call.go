@@ -243,6 +243,26 @@ func (c *Call) Enter(inner *Target, params json.RawMessage, recheck func(ctx con
 	return entered, nil
 }
 
+// Nested returns another call, which a handler of c makes: of what params name, by the same caller, through the responder, which
+// may be one for c. Its values are its own, so that a guard of both calls does not take one for the other, except
+// [Call.Script] and the error of [Call.FreezeArguments]. [Call.Recheck] of it also checks c. Several nested calls may be made
+// concurrently, while c is not changed. params must not be changed afterwards. The error is a *[jsonrpc.Error] with
+// [jsonrpc.InvalidParams] if they are invalid.
+func (c *Call) Nested(params json.RawMessage, responder Responder) (*Call, error) {
+	nested, err := c.withParams(params)
+	if err != nil {
+		return nil, err
+	}
+	nested.responder, nested.target, nested.uri, nested.recheck = responder, nil, "", nil
+	nested.values = &value{key: forked{}} // not nil, so that those of c are not looked at
+	for _, key := range []any{frozen{}, scriptKey{}} {
+		if kept := c.Get(key); kept != nil {
+			nested.Set(key, kept)
+		}
+	}
+	return nested, nil
+}
+
 // WithResponder returns a copy of the call that asks and notifies through another responder. The copy has params of its
 // own, and the values that are set in this run at this time; it does not share later ones. So it may be used by a
 // goroutine that continues after this run.

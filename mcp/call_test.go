@@ -172,6 +172,47 @@ func TestFreezeArguments(t *testing.T) {
 	}
 }
 
+// TestNested checks that a call that another one makes has values of its own, except those that must hold for it too.
+func TestNested(t *testing.T) {
+	type key struct{}
+	var asked []string
+	recheck := func(_ context.Context, t *mcp.Target) error {
+		asked = append(asked, t.Name)
+		return nil
+	}
+	fixed := errors.New("fixed")
+	outer := newCall(t, `{"name":"outer"}`, diary{})
+	outer.Resolve(&mcp.Target{Name: "outer"}, "", recheck)
+	outer.Set(key{}, "of the outer call")
+	outer.SetScript("call 1")
+	outer.FreezeArguments(fixed)
+	var calls []*mcp.Call
+	for i := range 2 {
+		nested, err := outer.Nested(json.RawMessage(`{"name":"inner","arguments":{"x":1}}`), &outer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nested.Resolve(&mcp.Target{Name: "inner"}, "", recheck)
+		if nested.Get(key{}) != nil || nested.Script() != "call 1" || nested.ID() != outer.ID() || nested.Caller != outer.Caller {
+			t.Errorf("the nested call has the value %v and the script %q", nested.Get(key{}), nested.Script())
+		}
+		if _, err := nested.WithParams(json.RawMessage(`{"name":"inner","arguments":{"x":2}}`)); err != fixed {
+			t.Errorf("other arguments: %v", err)
+		}
+		nested.Set(key{}, i)
+		calls = append(calls, nested)
+	}
+	if outer.Get(key{}) != "of the outer call" || calls[0].Get(key{}) != 0 || calls[1].Get(key{}) != 1 {
+		t.Errorf("the values are %v, %v and %v", outer.Get(key{}), calls[0].Get(key{}), calls[1].Get(key{}))
+	}
+	if err := calls[0].Recheck(t.Context()); err != nil || !slices.Equal(asked, []string{"inner", "outer"}) {
+		t.Errorf("asked about %q: %v", asked, err)
+	}
+	if _, err := outer.Nested(json.RawMessage(`7`), &outer); err == nil {
+		t.Error("params that are a number were accepted")
+	}
+}
+
 // TestRecheckAsksOnce checks that each target is checked once, however often the call was copied.
 func TestRecheckAsksOnce(t *testing.T) {
 	var asked []string

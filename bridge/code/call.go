@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strconv"
-	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/internal/twotools"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/task"
@@ -21,6 +20,7 @@ import (
 // A toolCall is one call that a script makes.
 type toolCall struct {
 	run       *run
+	outer     *twotools.Responder
 	number    int       // from 1
 	text      string    // how the script calls the function
 	function  *function // nil if there is none
@@ -28,8 +28,8 @@ type toolCall struct {
 	refused   string    // why the call cannot be made
 
 	outcome   *outcome
-	delivered bool               // the script has got the outcome
-	asks      *mcp.InputRequired // the call waits for an answer
+	delivered bool  // the script has got the outcome
+	asks      error // the questions of a call that waits for answers
 }
 
 // digest identifies the call in the history: what is called, as it is defined now, with which arguments.
@@ -95,8 +95,8 @@ func (c *toolCall) execute(ctx context.Context) {
 		}
 	}()
 	result, err := c.serve(context.WithValue(ctx, toolCallKey{}, c))
-	if asks, ok := mcp.AsInputRequired(err); ok {
-		c.asks = c.outside(asks)
+	if _, asks := mcp.AsInputRequired(err); asks {
+		c.asks = c.outer.Outside(err)
 		c.run.journal.asked(c.number)
 		return
 	}
@@ -108,32 +108,19 @@ func (c *toolCall) execute(ctx context.Context) {
 }
 
 func (c *toolCall) serve(ctx context.Context) (mcp.Result, error) {
-	outer := c.run.call
-	params := outer.Params()
-	params, err := jsonscan.Splice(make(json.RawMessage, 0, len(params)+len(c.arguments)), params,
-		jsonscan.Edit{Name: "name", Value: jsonscan.AppendString(nil, c.function.entry.Name)},
-		jsonscan.Edit{Name: "arguments", Value: []byte(c.arguments)})
+	nested, err := c.outer.Nest(&responder{c.outer, c}, jsonscan.AppendString(nil, c.function.entry.Name), []byte(c.arguments))
 	if err != nil {
 		return nil, err
 	}
-	entered, err := outer.Enter(nil, params, nil)
-	if err != nil {
-		return nil, err
-	}
-	// The calls of a script run at the same time, so each has values of its own.
-	own, err := entered.WithResponder(&responder{c})
-	if err != nil {
-		return nil, err
-	}
-	e, err := c.run.provider.source.Catalog().LookupFor(ctx, outer.Caller, mcp.KindTool, c.function.entry.Name)
+	e, err := c.run.provider.source.Catalog().LookupFor(ctx, nested.Caller, mcp.KindTool, c.function.entry.Name)
 	if err == nil && e != nil && e.Tasks != nil && e.Task != server.TaskForbidden {
-		if err := own.BecomeTask(mcp.TaskRequest{}); err != nil { // the client cannot know a task of the tool
+		if err := nested.BecomeTask(mcp.TaskRequest{}); err != nil { // the client cannot know a task of the tool
 			return nil, err
 		}
 	}
-	own.SetScript(fmt.Sprintf("call %d of the script %s", c.number, c.run.digest))
-	own.FreezeArguments(nil) // that the script was approved says nothing about the arguments of its calls
-	return c.run.provider.source.Serve(ctx, own)
+	nested.SetScript(fmt.Sprintf("call %d of the script %s", c.number, c.run.digest))
+	nested.FreezeArguments(nil) // that the script was approved says nothing about the arguments of its calls
+	return c.run.provider.source.Serve(ctx, nested)
 }
 
 // newOutcome returns the outcome of a call that has ended. most is the largest size of a result.
@@ -168,18 +155,16 @@ func publicText(err error) string {
 	return "the call failed"
 }
 
-// A responder connects a call of a script with the caller of the script. The keys of its questions and values begin with the
-// number of the call.
-type responder struct{ *toolCall }
-
-var _ mcp.Responder = (*responder)(nil)
-
-func (c *toolCall) key(key string) string { return "c" + strconv.Itoa(c.number) + "/" + key }
+// A responder connects a call of a script with the caller of the script.
+type responder struct {
+	*twotools.Responder
+	call *toolCall
+}
 
 // Notify passes on notifications. The progress of all calls of a script together is the progress of the script.
 func (r *responder) Notify(ctx context.Context, method string, params jsonrpc.Appender) error {
 	if method != mcp.NotificationProgress {
-		return r.run.call.Notify(ctx, method, params)
+		return r.Responder.Notify(ctx, method, params)
 	}
 	encoded, err := params.AppendJSON(nil)
 	if err != nil {
@@ -189,40 +174,15 @@ func (r *responder) Notify(ctx context.Context, method string, params jsonrpc.Ap
 	if err := json.Unmarshal(encoded, &report); err != nil {
 		return err
 	}
-	message := r.text
+	message := r.call.text
 	if report.Total != nil {
 		message += fmt.Sprintf(" %g of %g", report.Progress, *report.Total)
 	}
 	if report.Message != "" {
 		message += ": " + report.Message
 	}
-	return r.run.report(ctx, message)
+	return r.call.run.report(ctx, message)
 }
-
-// Input returns questions with their keys inside of the call.
-func (r *responder) Input(key string, question mcp.InputRequest) (json.RawMessage, error) {
-	answer, err := r.run.call.Input(r.key(key), question)
-	if _, asks := mcp.AsInputRequired(err); asks {
-		return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
-	}
-	return answer, err
-}
-
-// outside returns questions with the keys that they have in the call of the script.
-func (c *toolCall) outside(asks *mcp.InputRequired) *mcp.InputRequired {
-	requests := make(map[string]mcp.InputRequest, len(asks.Requests))
-	for key, question := range asks.Requests {
-		requests[c.key(key)] = question
-	}
-	return &mcp.InputRequired{Requests: requests, Task: asks.Task}
-}
-
-func (r *responder) Load(key string) (json.RawMessage, bool) { return r.run.call.Load(r.key(key)) }
-func (r *responder) Store(key string, value json.RawMessage) { r.run.call.Store(r.key(key), value) }
-func (r *responder) ID() string                              { return r.run.call.ID() + "/c" + strconv.Itoa(r.number) }
-func (r *responder) OnDone(fn func())                        { r.run.call.OnDone(fn) }
-func (r *responder) Detach(retry time.Duration)              { r.run.call.Detach(retry) }
-func (r *responder) TaskID() string                          { return r.run.call.TaskID() }
 
 // report sends progress of the script to its caller, if it has asked for that.
 func (r *run) report(ctx context.Context, message string) error {

@@ -142,8 +142,8 @@ func TestUsersApproveCallsOfScripts(t *testing.T) {
 	})
 }
 
-// TestMiddlewareSeesCallsOfScripts: middleware and guards of Options see each nested call, with values of its own; guards of the
-// server see the script.
+// TestMiddlewareSeesCallsOfScripts: middleware and guards of Options see each nested call, with values of its own, also if the
+// server has the same guard, which sees the script.
 func TestMiddlewareSeesCallsOfScripts(t *testing.T) {
 	var mu sync.Mutex
 	seen := make(map[string]string)
@@ -158,15 +158,22 @@ func TestMiddlewareSeesCallsOfScripts(t *testing.T) {
 		seen[call.ID()] = call.Target().Name + " " + string(call.Member("arguments"))
 		return nil
 	}}
-	session := connect(t, newTools(&ledger{}).Provider(), &code.Options{Guards: []mcp.Guard{guard}}, nil)
-	run(t, session, `await Promise.all(["a", "b", "c"].map(text => tools.echo({text})))`)
+	scripts, err := code.New(newTools(&ledger{}).Provider(), &code.Options{Engine: engine(), Guards: []mcp.Guard{guard}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(mcp.Implementation{Name: "scripts"}, &server.Options{Guards: []mcp.Guard{guard}})
+	if err := s.Mount(scripts, nil); err != nil {
+		t.Fatal(err)
+	}
+	run(t, servertest.Connect(t, s, nil), `await Promise.all(["a", "b", "c"].map(text => tools.echo({text})))`)
 	var calls []string
 	for _, call := range seen {
 		calls = append(calls, call)
 	}
 	slices.Sort(calls)
-	if want := []string{`echo {"text":"a"}`, `echo {"text":"b"}`, `echo {"text":"c"}`}; !slices.Equal(calls, want) {
-		t.Errorf("seen was %q, want %q", calls, want)
+	if want := []string{`echo {"text":"a"}`, `echo {"text":"b"}`, `echo {"text":"c"}`}; len(calls) != 4 || !slices.Equal(calls[:3], want) || !strings.HasPrefix(calls[3], code.ScriptTool) {
+		t.Errorf("seen was %q, want %q and the script", calls, want)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/code/internal/quickjs"
+	"github.com/dovetail-go/dovetail/bridge/internal/twotools"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -320,7 +321,10 @@ func (r *run) Send(values []quickjs.Value) {
 			return // the prelude refuses such calls
 		}
 		arguments, size := values[2].Text(limits.CallResult)
-		c := &toolCall{run: r, number: len(r.calls) + 1, text: text(1, 1<<10), arguments: arguments}
+		number := len(r.calls) + 1
+		c := &toolCall{
+			run: r, outer: &twotools.Responder{Call: r.call, Name: fmt.Sprint("c", number)}, number: number, text: text(1, 1<<10), arguments: arguments,
+		}
 		c.function = r.names.byText[c.text]
 		if size > limits.CallResult {
 			c.refused = fmt.Sprintf("the arguments have %d bytes, more than %d", size, limits.CallResult)

@@ -118,7 +118,7 @@ func TestBudgets(t *testing.T) {
 		most   float64
 	}{
 		{benchQuery, 20},
-		{`{"name":"call_tool","arguments":{"name":"server0__create_issue","arguments":{"message":"hello","n":12345}}}`, 5},
+		{`{"name":"call_tool","arguments":{"name":"server0__create_issue","arguments":{"message":"hello","n":12345}}}`, 7},
 	} {
 		call := request(t, test.params)
 		if got := testing.AllocsPerRun(100, func() { call(p) }); got > test.most {

@@ -169,6 +169,36 @@ func TestAskingGuard(t *testing.T) {
 	})
 }
 
+// TestOneGuardOfBothCalls: a guard of CallTool and of the tools of the source asks about each of the two calls, and does not take
+// what it has noted about one for the other.
+func TestOneGuardOfBothCalls(t *testing.T) {
+	eachEra(t, func(t *testing.T, era client.Era) {
+		type key struct{}
+		guard := mcp.Guard{Name: "approval", Check: func(_ context.Context, call *mcp.Call) error {
+			if call.Method() != mcp.MethodToolsCall || call.Get(key{}) != nil {
+				return nil // it has decided already
+			}
+			call.Set(key{}, true)
+			_, err := confirm(call, "May "+call.Target().Name+" be called?")
+			return err
+		}}
+		var asked []string
+		asks := accepting(era)
+		accept := asks.Elicit
+		asks.Elicit = func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			asked = append(asked, p.Message)
+			return accept(ctx, p)
+		}
+		s := mounted(t, newProvider(t, newSource("launch"), guard), "", &server.Options{Guards: []mcp.Guard{guard}})
+		if _, err := callInner(t, connect(t, s, asks), "launch", "{}"); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"May call_tool be called?", "May launch be called?"}; !slices.Equal(asked, want) {
+			t.Errorf("asked is %q, want %q", asked, want)
+		}
+	})
+}
+
 // TestCallMiddleware: CallMiddleware sees calls of the source's tools. Middleware of the server
 // that the provider is mounted on sees the two tools.
 func TestCallMiddleware(t *testing.T) {

@@ -173,20 +173,16 @@ func (f *finder) forward(ctx context.Context, call *mcp.Call) (mcp.Result, error
 	if err != nil {
 		return twotools.Failure(err), nil
 	}
-	params := call.Params()
-	params, err = jsonscan.Splice(make(json.RawMessage, 0, len(params)), params,
-		jsonscan.Edit{Name: "name", Value: name}, jsonscan.Edit{Name: "arguments", Value: arguments})
-	if err != nil {
-		return nil, err
-	}
 	if err := f.becomeTask(ctx, call, name); err != nil {
 		return nil, err
 	}
-	inner, err := call.Enter(nil, params, nil)
+	responder := &twotools.Responder{Call: call, Name: "call"}
+	nested, err := responder.Nest(responder, name, arguments)
 	if err != nil {
 		return nil, err
 	}
-	return f.source.Serve(ctx, inner)
+	result, err := f.source.Serve(ctx, nested)
+	return result, responder.Outside(err)
 }
 
 // becomeTask returns the error of a call that continues as a task because the entry returns tasks of another server. A
