@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ type Conn struct {
 	handler Handler
 	stream  Stream // nil if all messages come through Receive
 	opts    Options
+	id      string // for Options.Trace; "" without it
 	calls   callTable
 	idle    atomic.Int32 // number of idle workers
 	running atomic.Bool
@@ -43,6 +45,9 @@ type Conn struct {
 func NewConn(stream Stream, bind func(*Conn) Handler, opts *Options) *Conn {
 	c := &Conn{opts: opts.WithDefaults()}
 	c.calls.firstID = c.opts.FirstID
+	if c.opts.Trace != nil {
+		c.id = rand.Text()
+	}
 	if stream != nil {
 		c.done = make(chan struct{})
 		if c.opts.Wrap != nil {
@@ -214,8 +219,10 @@ func (c *Conn) report(err error) {
 	}
 }
 
-func (c *Conn) trace(sent bool, frame []byte) {
+// Trace calls [Options.Trace], if it is set, for a frame that the connection has neither received nor sent itself. It is for
+// transports with messages that a handler does not get.
+func (c *Conn) Trace(sent bool, frame []byte) {
 	if c.opts.Trace != nil {
-		c.opts.Trace(sent, frame)
+		c.opts.Trace(c.id, sent, frame)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -142,7 +144,9 @@ func TestConnTrace(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var lines atomic.Value
 		lines.Store("")
-		r := newRig(t, handler{handle: echo}, &jsonrpc.Options{Trace: func(sent bool, frame []byte) {
+		conns := make(map[string]bool)
+		r := newRig(t, handler{handle: echo}, &jsonrpc.Options{Trace: func(conn string, sent bool, frame []byte) {
+			conns[conn] = true
 			lines.Store(lines.Load().(string) + fmt.Sprintf("%t %s\n", sent, frame))
 		}})
 		r.send(call(1, "echo", `{}`))
@@ -151,6 +155,9 @@ func TestConnTrace(t *testing.T) {
 		want := "false " + call(1, "echo", `{}`) + "\ntrue " + result(1, `{}`) + "\n"
 		if got := lines.Load(); got != want {
 			t.Errorf("traced\n%swant\n%s", got, want)
+		}
+		if len(conns) != 1 || conns[""] {
+			t.Errorf("the identifiers of the connection are %q, want one", slices.Collect(maps.Keys(conns)))
 		}
 	})
 }

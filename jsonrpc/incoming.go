@@ -72,7 +72,7 @@ func (s streamReplier) Reply(msg []byte) {
 
 // receive handles one frame. It reports whether the memory of the frame may be reused.
 func (c *Conn) receive(o origin, frame []byte) (unused bool) {
-	c.trace(false, frame)
+	c.Trace(false, frame)
 	if isBatch(frame) {
 		c.receiveBatch(o, frame)
 		return false
@@ -279,7 +279,7 @@ func (c *Conn) reply(to Replier, msg []byte) {
 		msg = nil
 	}
 	if msg != nil {
-		c.trace(true, msg)
+		c.Trace(true, msg)
 	}
 	to.Reply(msg)
 }

@@ -46,8 +46,9 @@ type Options struct {
 	// that loses messages in a test. Transports without a stream ignore it.
 	Wrap func(Stream) Stream
 	// Trace, if set, is called for each frame that is sent or received. It must neither
-	// block nor retain the frame, and may be called concurrently.
-	Trace func(sent bool, frame []byte)
+	// block nor retain the frame, and may be called concurrently. conn is a random identifier of the
+	// connection. A server over HTTP has one for each session, and one for each request without a session.
+	Trace func(conn string, sent bool, frame []byte)
 }
 
 // A Limiter limits running calls. Its methods may be called concurrently and must not block.

@@ -141,7 +141,7 @@ func (c *Conn) send(ctx context.Context, to sender, id ID, method string, params
 	if c.isClosing() {
 		return &CallError{Method: method, Delivery: NotSent, Err: ErrClosed}
 	}
-	c.trace(true, buffer.Bytes)
+	c.Trace(true, buffer.Bytes)
 	switch err := to.write(ctx, buffer.Bytes).(type) {
 	case nil:
 		return nil

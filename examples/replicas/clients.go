@@ -134,7 +134,7 @@ func (l *load) connect(ctx context.Context, era client.Era, name, user string, o
 	}
 }
 
-func (l *load) trace(sent bool, frame []byte) {
+func (l *load) trace(_ string, sent bool, frame []byte) {
 	var event struct {
 		Method string
 		Params mcp.ProgressParams

@@ -45,7 +45,7 @@ func newRecorder(volatile []string) *recorder {
 }
 
 // trace records a message. It is a function for jsonrpc.Options.
-func (r *recorder) trace(sent bool, frame []byte) {
+func (r *recorder) trace(_ string, sent bool, frame []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.size += len(frame)
@@ -123,7 +123,7 @@ func decodeLines(text string) (lines []line, err error) {
 // server, such as one that stdio.Command starts. As with [Options].Transcript, when the test ends, the
 // messages are compared with the file at path, or written to it. Close the session before the test
 // ends, and make calls one after another. volatile are names as in [Options].Volatile.
-func Record(tb testing.TB, path string, volatile ...string) func(sent bool, frame []byte) {
+func Record(tb testing.TB, path string, volatile ...string) func(conn string, sent bool, frame []byte) {
 	r := newRecorder(volatile)
 	tb.Cleanup(func() {
 		tb.Helper()

@@ -226,7 +226,7 @@ func TestTranscriptLimits(t *testing.T) {
 			got := failing(t, func(tb *fakeTB) {
 				trace := servertest.Record(tb, filepath.Join(t.TempDir(), "limits.jsonl"))
 				for i := range test.count {
-					trace(i%2 == 0, []byte(test.frame))
+					trace("", i%2 == 0, []byte(test.frame))
 				}
 			})
 			wantFailure(t, got, test.want)

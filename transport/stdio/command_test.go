@@ -328,7 +328,7 @@ func TestEnvironmentEmpty(t *testing.T) {
 	}
 	t.Setenv("API_TOKEN", "hunter2")
 	var lines []string
-	conn, err := stdio.Command(sh, nil, &stdio.CommandOptions{Conn: jsonrpc.Options{Trace: func(_ bool, frame []byte) {
+	conn, err := stdio.Command(sh, nil, &stdio.CommandOptions{Conn: jsonrpc.Options{Trace: func(_ string, _ bool, frame []byte) {
 		lines = append(lines, string(frame))
 	}}}).Dial(t.Context(), silent{})
 	if err != nil {

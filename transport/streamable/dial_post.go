@@ -114,9 +114,7 @@ func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
 	if p.modern {
 		p.addHeaders(req, declared)
 	}
-	if trace := p.conn.dialer.opts.Conn.Trace; trace != nil {
-		trace(true, memory.Bytes)
-	}
+	p.conn.incoming.Trace(true, memory.Bytes)
 	return nil
 }
 
@@ -295,7 +293,7 @@ func (p *post) refused(res *http.Response) (*jsonrpc.Response, error) {
 		return nil, lost
 	}
 	if resp != nil && p.isOwnResponse(res, resp) {
-		p.conn.trace(body)
+		p.conn.incoming.Trace(false, body)
 		return p.outcome(resp)
 	}
 	status := httpclient.NewStatusError(res, body)

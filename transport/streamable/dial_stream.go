@@ -250,7 +250,7 @@ func isTemporary(err error) bool {
 // response is malformed.
 func (p *post) receive(text []byte) (resp *jsonrpc.Response, reusable bool, err error) {
 	c := p.conn
-	c.trace(text)
+	c.incoming.Trace(false, text)
 	items, err := jsonrpc.SplitBatch(text)
 	switch {
 	case err != nil:
@@ -301,12 +301,6 @@ func (p *post) receiveOne(text []byte) (resp *jsonrpc.Response, reusable bool, e
 		return nil, p.from.recycled, nil
 	}
 	return nil, false, nil
-}
-
-func (c *clientConn) trace(text []byte) {
-	if trace := c.dialer.opts.Conn.Trace; trace != nil {
-		trace(false, text)
-	}
 }
 
 // report passes an unexpected or malformed message to DialOptions.Conn.Malformed.

@@ -154,7 +154,7 @@ func TestDialTrace(t *testing.T) {
 	var mu sync.Mutex
 	var frames []string
 	ctx, cancel := context.WithCancel(t.Context())
-	conn := s.dial(&recorder{answer: pong}, streamable.DialOptions{Conn: jsonrpc.Options{Trace: func(sent bool, frame []byte) {
+	conn := s.dial(&recorder{answer: pong}, streamable.DialOptions{Conn: jsonrpc.Options{Trace: func(_ string, sent bool, frame []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		direction := "<"

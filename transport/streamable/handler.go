@@ -180,31 +180,32 @@ func (e *handler) servePost(w http.ResponseWriter, r *http.Request) {
 		e.batch(w, r, accepts, charge, body, items)
 		return
 	}
-	if e.opts.Conn.Trace != nil {
-		e.opts.Conn.Trace(false, body)
-	}
 	msg, err := jsonrpc.Decode(body)
 	if err != nil {
+		session.Trace(&e.opts.Conn, body)
 		refuseMalformed(w, err)
 		return
 	}
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok {
-		e.sessions.Receive(w, r, accepts, charge, msg)
+		e.sessions.Receive(w, r, accepts, charge, body, msg)
 		return
 	}
 	if !req.IsNotification() && !authorize(w, r, req) {
+		session.Trace(&e.opts.Conn, body)
 		return
 	}
-	switch declared := req.Member("_meta", mcp.MetaProtocolVersion); {
-	case declared != nil && req.IsNotification():
-		w.WriteHeader(http.StatusAccepted) // the version defines no notification of clients
-	case declared != nil:
-		e.answer(w, r, accepts, req, declared)
-	case !namesModernVersion(r.Header):
-		e.sessions.Receive(w, r, accepts, charge, req)
+	declared := req.Member("_meta", mcp.MetaProtocolVersion)
+	if declared == nil && !namesModernVersion(r.Header) {
+		e.sessions.Receive(w, r, accepts, charge, body, req)
+		return
+	}
+	traced := session.Trace(&e.opts.Conn, body)
+	switch {
 	case req.IsNotification():
-		w.WriteHeader(http.StatusAccepted)
+		w.WriteHeader(http.StatusAccepted) // the versions without sessions define no notification of clients
+	case declared != nil:
+		e.answer(w, r, accepts, traced, req, declared)
 	default:
 		refuseWithoutVersion(w, req)
 	}

@@ -333,7 +333,7 @@ func TestSubscriptionsAtTwoReplicas(t *testing.T) {
 			arrived := make(chan struct{})
 			srv := newBookServer()
 			opts := &streamable.Options{Logger: quiet}
-			opts.Conn.Trace = func(sent bool, frame []byte) {
+			opts.Conn.Trace = func(_ string, sent bool, frame []byte) {
 				var request struct{ ID json.RawMessage }
 				if !sent && json.Unmarshal(frame, &request) == nil && string(request.ID) == "1" {
 					close(arrived)

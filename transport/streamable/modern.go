@@ -23,7 +23,7 @@ import (
 
 // answer answers a call without a session on the goroutine of its request. It is canceled
 // when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
-func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request, declared []byte) {
+func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, traced string, req *jsonrpc.Request, declared []byte) {
 	network := httpguard.Network(r, e.opts.TrustedProxies)
 	ctx, err := e.callContext(r, network, req, declared)
 	if err != nil {
@@ -41,7 +41,7 @@ func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Ac
 		return
 	}
 	defer e.quota.End(holder, req.Method)
-	x := callPeer{endpoint: e, w: w, accepts: accepts}
+	x := callPeer{endpoint: e, w: w, accepts: accepts, traced: traced}
 	if !isStream { // a subscription must not hold a buffer until it ends
 		memory := e.buffers.Get()
 		defer func() { memory.Bytes = x.reply.Buf; memory.Free() }()
@@ -99,6 +99,7 @@ type callPeer struct {
 	w        http.ResponseWriter
 	accepts  wire.Accepts
 	reply    jsonrpc.Reply
+	traced   string // identifies the request for jsonrpc.Options.Trace
 
 	mu     sync.Mutex
 	events *wire.EventStream // nil while the response can still be JSON
@@ -137,7 +138,7 @@ func (x *callPeer) send(ctx context.Context, msg []byte) error {
 	if x.events == nil {
 		x.events = wire.Start(x.w, x.endpoint.opts.KeepAlive, x.endpoint.opts.Limits.WriteTimeout)
 	}
-	x.endpoint.trace(msg)
+	x.trace(msg)
 	return x.events.Send(ctx, sse.Event{Data: jsonscan.Line(msg)})
 }
 
@@ -147,7 +148,7 @@ func (x *callPeer) finish(status int, answer []byte) {
 	defer x.mu.Unlock()
 	x.done = true
 	if x.events == nil && (x.accepts.JSON || status != http.StatusOK) {
-		x.endpoint.trace(answer)
+		x.trace(answer)
 		wire.WriteJSON(x.w, status, answer, x.endpoint.opts.Limits.WriteTimeout)
 		return
 	}
@@ -165,9 +166,9 @@ func (x *callPeer) discard() {
 	}
 }
 
-func (e *handler) trace(msg []byte) {
-	if e.opts.Conn.Trace != nil {
-		e.opts.Conn.Trace(true, msg)
+func (x *callPeer) trace(msg []byte) {
+	if trace := x.endpoint.opts.Conn.Trace; trace != nil {
+		trace(x.traced, true, msg)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestServeSendsLastResults(t *testing.T) {
 				return "done", nil
 			})
 			var opts streamable.ServeOptions
-			opts.Conn.Trace = func(sent bool, frame []byte) {
+			opts.Conn.Trace = func(_ string, sent bool, frame []byte) {
 				if sent && strings.Contains(string(frame), `"done"`) {
 					<-s.stopped
 				}

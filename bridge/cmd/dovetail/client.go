@@ -76,7 +76,7 @@ type invocation struct {
 	asJSON  bool
 	asText  bool
 	record  string
-	trace   func(sent bool, frame []byte) // nil: none
+	trace   func(conn string, sent bool, frame []byte) // nil: none
 }
 
 // eras are the values of the flag -era.
@@ -269,7 +269,7 @@ func (c *invocation) dialer(ctx context.Context, stderr io.Writer) (transport.Di
 }
 
 // traces returns the functions that are called for each message to and from the target, or nil.
-func (c *invocation) traces(stderr io.Writer) func(sent bool, frame []byte) {
+func (c *invocation) traces(stderr io.Writer) func(conn string, sent bool, frame []byte) {
 	if !c.verbose {
 		return c.trace
 	}
@@ -277,8 +277,8 @@ func (c *invocation) traces(stderr io.Writer) func(sent bool, frame []byte) {
 	if c.trace == nil {
 		return show
 	}
-	return func(sent bool, frame []byte) {
-		c.trace(sent, frame)
-		show(sent, frame)
+	return func(conn string, sent bool, frame []byte) {
+		c.trace(conn, sent, frame)
+		show(conn, sent, frame)
 	}
 }

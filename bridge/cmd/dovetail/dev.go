@@ -271,13 +271,13 @@ func (d *devServer) follow(ctx context.Context, w *sourceWatcher, before map[str
 }
 
 // showTraffic returns a trace that prints the beginning of each message.
-func showTraffic(w io.Writer) func(sent bool, frame []byte) {
-	return func(sent bool, frame []byte) {
-		direction := "client →"
+func showTraffic(w io.Writer) func(conn string, sent bool, frame []byte) {
+	return func(conn string, sent bool, frame []byte) {
+		direction := "→"
 		if sent {
-			direction = "client ←"
+			direction = "←"
 		}
-		fmt.Fprintln(w, direction, peertext.Cut(peertext.EscapeJSON(frame), maxText))
+		fmt.Fprintln(w, "client", conn[:4], direction, peertext.Cut(peertext.EscapeJSON(frame), maxText))
 	}
 }
 

@@ -53,8 +53,8 @@ func newRecorder(path string) (*recorder, error) {
 }
 
 // client traces the connection of a client, and server traces the connection of a server.
-func (r *recorder) client(sent bool, frame []byte) { r.Record(sent, frame) }
-func (r *recorder) server(sent bool, frame []byte) { r.Record(!sent, frame) }
+func (r *recorder) client(_ string, sent bool, frame []byte) { r.Record(sent, frame) }
+func (r *recorder) server(_ string, sent bool, frame []byte) { r.Record(!sent, frame) }
 
 func (r *recorder) close(stderr io.Writer) {
 	if err := r.Close(); err != nil {

@@ -47,7 +47,7 @@ func (c *invocation) soleTarget(ctx context.Context, env *environment, flags *fl
 
 // relay relays the messages of standard input and output to a server. trace is called for each
 // message of the client, and may be nil.
-func (c *invocation) relay(ctx context.Context, dialer transport.Dialer, trace func(sent bool, frame []byte)) error {
+func (c *invocation) relay(ctx context.Context, dialer transport.Dialer, trace func(conn string, sent bool, frame []byte)) error {
 	relay := bridge.Relay(dialer, &bridge.RelayOptions{ConnectTimeout: c.timeout})
 	defer relay.Close()
 	opts := &stdio.ServeOptions{}

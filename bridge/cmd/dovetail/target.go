@@ -239,9 +239,9 @@ func (d sseFirst) Dial(ctx context.Context, handler jsonrpc.Handler) (transport.
 }
 
 // trace prints each message.
-func trace(w io.Writer) func(sent bool, frame []byte) {
+func trace(w io.Writer) func(conn string, sent bool, frame []byte) {
 	var mu sync.Mutex
-	return func(sent bool, frame []byte) {
+	return func(_ string, sent bool, frame []byte) {
 		direction := "←"
 		if sent {
 			direction = "→"

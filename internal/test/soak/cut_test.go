@@ -303,7 +303,7 @@ func (r *cutRig) measure(t *testing.T) (lengths [2]int64) {
 		var mu sync.Mutex
 		dialer := stdio.Command(os.Args[0], nil, &stdio.CommandOptions{
 			Env: []string{roleVariable + "=cut server", logVariable + "=" + string(r.log), faultVariable + "=,0,0"},
-			Conn: jsonrpc.Options{Trace: func(sent bool, frame []byte) {
+			Conn: jsonrpc.Options{Trace: func(_ string, sent bool, frame []byte) {
 				mu.Lock()
 				defer mu.Unlock()
 				d := faults.ToClient

@@ -184,7 +184,7 @@ func legacyCall(tb testing.TB, t *trail) {
 	responses, out := io.Pipe()
 	ctx, stop := context.WithCancel(tb.Context())
 	defer stop()
-	received := func(sent bool, _ []byte) {
+	received := func(_ string, sent bool, _ []byte) {
 		if !sent {
 			t.mark()
 		}

@@ -17,19 +17,31 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable/internal/wire"
 )
 
-// Receive accepts one message of a session. See MCP 2025-11-25, basic/transports, section
+// Trace calls Trace of the options, if it is set, for a message that belongs to no session, and returns the identifier of the
+// request.
+func Trace(opts *jsonrpc.Options, body []byte) (conn string) {
+	if opts.Trace != nil {
+		conn = rand.Text()
+		opts.Trace(conn, false, body)
+	}
+	return conn
+}
+
+// Receive accepts one message of a session, which was decoded from body. See MCP 2025-11-25, basic/transports, section
 // Streamable HTTP.
-func (t *Sessions) Receive(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, charge *bufpool.Charge, msg jsonrpc.Message) {
+func (t *Sessions) Receive(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, charge *bufpool.Charge, body []byte, msg jsonrpc.Message) {
 	req, isRequest := msg.(*jsonrpc.Request)
 	if isRequest && req.Method == mcp.MethodInitialize && !req.IsNotification() {
-		t.initialize(w, r, accepts, req)
+		t.initialize(w, r, accepts, body, req)
 		return
 	}
 	s := t.enter(w, r)
 	if s == nil {
+		Trace(&t.config.Conn, body)
 		return
 	}
 	defer t.leave(s)
+	s.conn.Trace(false, body)
 	if !isRequest || req.IsNotification() {
 		elsewhere, err := t.replicas.forward(r.Context(), s, msg)
 		if err != nil {
@@ -100,10 +112,13 @@ func (t *Sessions) refuse(w http.ResponseWriter, err error) {
 }
 
 // initialize opens a session if the server accepts the handshake.
-func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, req *jsonrpc.Request) {
+func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, body []byte, req *jsonrpc.Request) {
 	var reply jsonrpc.Reply
 	var refused error
+	begun := false
 	s, err := t.begin(rand.Text(), transport.Principal(r.Context()), t.network(r), min(openingTTL, t.config.Limits.SessionTTL), func(s *session) error {
+		begun = true
+		s.conn.Trace(false, body)
 		if refused = jsonrpc.Answer(s.contextOf(r), s.handler, s.unsolicited, req, &reply); refused == nil {
 			s.version, refused = negotiated(reply.Buf)
 		}
@@ -112,6 +127,9 @@ func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wi
 		}
 		return s.create(r.Context())
 	})
+	if !begun {
+		Trace(&t.config.Conn, body)
+	}
 	switch {
 	case refused != nil:
 		status, refusal := http.StatusOK, wire.Error(refused)
@@ -126,9 +144,7 @@ func (t *Sessions) initialize(w http.ResponseWriter, r *http.Request, accepts wi
 		return
 	}
 	w.Header().Set(wire.HeaderSession, s.id)
-	if t.config.Conn.Trace != nil {
-		t.config.Conn.Trace(true, reply.Buf)
-	}
+	s.conn.Trace(true, reply.Buf)
 	c := newResponse(t, w, accepts)
 	if accepts.JSON {
 		c.answer(reply.Buf)
