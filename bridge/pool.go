@@ -98,7 +98,7 @@ func (p *pool) connect(ctx context.Context, s *managedSession, principal string,
 		opts.Era = client.Legacy
 	}
 	opts.Limits, opts.Logger = p.opts.Limits, p.opts.Logger
-	opts.Middleware, opts.OnSession = p.opts.Middleware, p.opts.OnSession
+	opts.Middleware, opts.OnSession, opts.OnLog = p.opts.Middleware, p.opts.OnSession, p.opts.OnLog
 	opts.NoReconnect = true // managedSession reconnects
 	opts.Roots = func(ctx context.Context) ([]mcp.Root, error) { return p.rootsOutsideOfCalls(ctx, s) }
 	session, err := client.Connect(ctx, dialer, &opts)
