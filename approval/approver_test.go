@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -33,11 +34,11 @@ func eachEra(t *testing.T, run func(t *testing.T, era client.Era)) {
 
 // connectTo opens a session with a server with a guard that always asks. The tool asks its
 // caller twice.
-func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *memoryJournal, answer func(message string) mcp.ElicitAction) (*client.Session, *[]string) {
+func connectTo(t *testing.T, era client.Era, approver approval.Approver, d *approvaltests.MemoryJournal, answer func(message string) mcp.ElicitAction) (*client.Session, *[]string) {
 	t.Helper()
-	o := options(d)
+	o := approvaltests.Options(d)
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-		Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), approver, o)},
+		Logger: approvaltests.Quiet(), Guards: []mcp.Guard{approval.Guard(approvaltests.Asking(), approver, o)},
 	})
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	written := new([]string)
@@ -83,7 +84,7 @@ func TestElicitation(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for _, action := range []mcp.ElicitAction{mcp.ElicitAccept, mcp.ElicitDecline, mcp.ElicitCancel} {
 			var asked []string
-			var d memoryJournal
+			var d approvaltests.MemoryJournal
 			session, written := connectTo(t, era, approval.Elicitation(), &d, func(message string) mcp.ElicitAction {
 				asked = append(asked, message)
 				if strings.HasPrefix(message, "Allow") {
@@ -99,7 +100,7 @@ func TestElicitation(t *testing.T) {
 				if err != nil || len(*written) != 1 || fmt.Sprint(asked[1:]) != "[first second]" {
 					t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
 				}
-				wantEvents(t, &d, "asked", "paused",
+				approvaltests.WantEvents(t, &d, "asked", "paused",
 					"asked", "approved", "executing", "paused",
 					"resumed", "paused", "resumed", "executed")
 				continue
@@ -108,7 +109,7 @@ func TestElicitation(t *testing.T) {
 			if len(*written) != 0 || len(asked) != 1 {
 				t.Errorf("%s: asked %q, wrote %q, error %v", action, asked, *written, err)
 			}
-			wantEvents(t, &d, "asked", "paused", "asked", "rejected")
+			approvaltests.WantEvents(t, &d, "asked", "paused", "asked", "rejected")
 		}
 	})
 }
@@ -117,7 +118,7 @@ func TestElicitation(t *testing.T) {
 func TestAnotherApprover(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		prompts, questions := 0, 0
-		var d memoryJournal
+		var d approvaltests.MemoryJournal
 		session, written := connectTo(t, era, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 			prompts++
 			return yes, nil
@@ -128,7 +129,7 @@ func TestAnotherApprover(t *testing.T) {
 		if prompts != 1 || questions != 2 || len(*written) != 1 {
 			t.Errorf("%d prompts, %d questions, wrote %q", prompts, questions, *written)
 		}
-		wantEvents(t, &d, "asked", "approved", "executing", "paused",
+		approvaltests.WantEvents(t, &d, "asked", "approved", "executing", "paused",
 			"resumed", "paused", "resumed", "executed")
 	})
 }
@@ -137,7 +138,7 @@ func TestAnotherApprover(t *testing.T) {
 func TestCallerThatCannotBeAsked(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-			Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), approval.Elicitation(), options(nil))},
+			Logger: approvaltests.Quiet(), Guards: []mcp.Guard{approval.Guard(approvaltests.Asking(), approval.Elicitation(), approvaltests.Options(nil))},
 		})
 		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 		server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {
@@ -159,10 +160,10 @@ func TestCallerThatCannotBeAsked(t *testing.T) {
 func TestProtocolErrors(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		for effect, data := range map[string]string{"ask": `{"type":"REJECTED"}`, "deny": `{"type":"FORBIDDEN","guard":"policy"}`} {
-			o := options(nil)
+			o := approvaltests.Options(nil)
 			o.ProtocolErrors = true
 			s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-				Logger: quiet(), Guards: []mcp.Guard{approval.Guard(parsed(t, `{"rules":[{"effect":"`+effect+`"}]}`), says(no, nil), o)},
+				Logger: approvaltests.Quiet(), Guards: []mcp.Guard{approval.Guard(approvaltests.Parsed(t, `{"rules":[{"effect":"`+effect+`"}]}`), approvaltests.Says(no, nil), o)},
 			})
 			t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 			server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) {
@@ -197,38 +198,38 @@ func TestElicitationAnswers(t *testing.T) {
 		`{"action":"Accept"}`: approval.Failed, `{"action":true}`: approval.Failed, `{"action":""}`: approval.Failed,
 		`{}`: approval.Failed, `true`: approval.Failed, `"accept"`: approval.Failed, `{"Action":"accept"}`: approval.Failed,
 	} {
-		var f tool
-		invoke := gated(&f, approval.Elicitation(), options(nil))
-		e := newExchange("call")
-		_, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e))
+		var f approvaltests.Tool
+		invoke := approvaltests.Gated(&f, approval.Elicitation(), approvaltests.Options(nil))
+		e := approvaltests.NewExchange("call")
+		_, err := invoke(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, e))
 		question, asks := mcp.AsInputRequired(err)
 		if !asks {
 			t.Fatal(err)
 		}
 		for key, asked := range question.Requests {
 			wantNoDefault(t, asked.Params)
-			e.answers[key] = json.RawMessage(answer)
+			e.Answers[key] = json.RawMessage(answer)
 		}
-		replayed := e.copy()
-		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, e))
+		replayed := e.Copy()
+		_, err = invoke(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, e))
 		if code != "" {
-			wantCode(t, err, code)
+			approvaltests.WantCode(t, err, code)
 		}
-		if (code == "") != (err == nil && len(f.ran()) == 1) {
-			t.Errorf("%s: error %v, %d executions", answer, err, len(f.ran()))
+		if (code == "") != (err == nil && len(f.Ran()) == 1) {
+			t.Errorf("%s: error %v, %d executions", answer, err, len(f.Ran()))
 		}
-		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, replayed))
-		wantCode(t, err, approval.Spent)
+		_, err = invoke(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, replayed))
+		approvaltests.WantCode(t, err, approval.Spent)
 
-		another := newExchange("another") // with the answers of the first call
-		another.answers = replayed.answers
-		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, another))
+		another := approvaltests.NewExchange("another") // with the answers of the first call
+		another.Answers = replayed.Answers
+		_, err = invoke(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, another))
 		if _, asks := mcp.AsInputRequired(err); !asks {
 			t.Errorf("%s: the answer counted for another call: %v", answer, err)
 		}
 	}
-	_, err := gated(&tool{}, approval.Elicitation(), options(nil))(t.Context(), newCall(t, "", "write", `{}`, nil))
-	wantCode(t, err, approval.NoApprover) // as in a client
+	_, err := approvaltests.Gated(&approvaltests.Tool{}, approval.Elicitation(), approvaltests.Options(nil))(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, nil))
+	approvaltests.WantCode(t, err, approval.NoApprover) // as in a client
 }
 
 // wantNoDefault checks that a form has one choice, which is required and has no default. A client
@@ -309,7 +310,7 @@ func TestQuorum(t *testing.T) {
 					t.Errorf("a quorum of %d of 1 was made", count)
 				}
 			}()
-			approval.Quorum(count, says(yes, nil))
+			approval.Quorum(count, approvaltests.Says(yes, nil))
 		}()
 	}
 }
@@ -318,23 +319,23 @@ func TestQuorum(t *testing.T) {
 func TestQuorumWithTheCaller(t *testing.T) {
 	for action, approved := range map[string]bool{"accept": true, "decline": false} {
 		prompts := 0
-		var f tool
-		invoke := gated(&f, approval.Quorum(2, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+		var f approvaltests.Tool
+		invoke := approvaltests.Gated(&f, approval.Quorum(2, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 			prompts++
 			return yes, nil
-		}), approval.Quorum(1, approval.Elicitation())), options(nil))
-		e := newExchange("call")
-		_, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e))
+		}), approval.Quorum(1, approval.Elicitation())), approvaltests.Options(nil))
+		e := approvaltests.NewExchange("call")
+		_, err := invoke(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, e))
 		question, asks := mcp.AsInputRequired(err)
 		if !asks || prompts != 0 {
 			t.Fatalf("error %v, %d prompts", err, prompts)
 		}
 		for key := range question.Requests {
-			e.answers[key] = json.RawMessage(`{"action":"` + action + `","content":{"decision":"approve"}}`)
+			e.Answers[key] = json.RawMessage(`{"action":"` + action + `","content":{"decision":"approve"}}`)
 		}
-		_, err = invoke(t.Context(), newCall(t, "", "write", `{}`, e))
-		if (err == nil) != approved || (len(f.ran()) == 1) != approved || (prompts == 1) != approved {
-			t.Errorf("%s: error %v, %d executions, %d prompts", action, err, len(f.ran()), prompts)
+		_, err = invoke(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, e))
+		if (err == nil) != approved || (len(f.Ran()) == 1) != approved || (prompts == 1) != approved {
+			t.Errorf("%s: error %v, %d executions, %d prompts", action, err, len(f.Ran()), prompts)
 		}
 	}
 }
@@ -362,9 +363,23 @@ func TestErrorsOfApproversAtTheDeadline(t *testing.T) {
 					}
 					return approval.Answer{}, test.err
 				})
-				_, err := gated(&tool{}, approver, options(nil))(t.Context(), newCall(t, "", "write", `{}`, nil))
-				wantCode(t, err, test.want)
+				_, err := approvaltests.Gated(&approvaltests.Tool{}, approver, approvaltests.Options(nil))(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, nil))
+				approvaltests.WantCode(t, err, test.want)
 			})
 		})
+	}
+}
+
+// A quorum remembers a yes for the shortest time that its approvers gave.
+func TestQuorumRemembers(t *testing.T) {
+	for _, test := range []struct{ first, second, want time.Duration }{
+		{time.Hour, time.Minute, time.Minute}, {time.Minute, time.Hour, time.Minute}, {time.Hour, 0, 0}, {0, time.Hour, 0}, {time.Hour, time.Hour, time.Hour},
+	} {
+		first, second := approvaltests.YesFor(test.first), approvaltests.YesFor(test.second)
+		first.By, second.By = "", "" // unknown
+		got, err := approval.Quorum(2, approvaltests.Says(first, nil), approvaltests.Says(second, nil)).Approve(t.Context(), writeRequest())
+		if err != nil || !got.Approved || got.Remember != test.want {
+			t.Errorf("%v and %v: %+v, %v; want %v", test.first, test.second, got, err, test.want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -24,11 +25,11 @@ func TestBlockingToolIsApprovedOnce(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var journal memoryJournal
+					var journal approvaltests.MemoryJournal
 					var runs atomic.Int32
 					people := &prompts{}
 					s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-						Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), approver(people), options(&journal))},
+						Logger: approvaltests.Quiet(), Guards: []mcp.Guard{approval.Guard(approvaltests.Asking(), approver(people), approvaltests.Options(&journal))},
 					})
 					server.AddTool(s, server.Tool{Name: "write", Blocking: true}, func(_ context.Context, r *server.Request, _ writeIn) (string, error) {
 						runs.Add(1)
@@ -74,7 +75,7 @@ func TestBlockingToolIsApprovedOnce(t *testing.T) {
 					if err := s.Shutdown(t.Context()); err != nil {
 						t.Error(err)
 					}
-					if got := fmt.Sprint(journal.events()); strings.Count(got, "executed") != 1 {
+					if got := fmt.Sprint(journal.Events()); strings.Count(got, "executed") != 1 {
 						t.Errorf("the journal is %s", got)
 					}
 				})

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
@@ -43,12 +44,12 @@ func (r *remote) replace(t testing.TB, name, description string) {
 
 func newRemote(t testing.TB, tools ...string) *remote {
 	t.Helper()
-	r := &remote{Server: server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{Logger: quiet()})}
+	r := &remote{Server: server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{Logger: approvaltests.Quiet()})}
 	for _, name := range tools {
 		r.replace(t, name, "")
 	}
 	var err error
-	r.bridge, err = bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{
+	r.bridge, err = bridge.New(&bridge.Options{Logger: approvaltests.Quiet()}, bridge.Config{
 		Alias: "files", Dialer: transport.Pipe(r.Server), ProxyOptions: bridge.ProxyOptions{Launch: "how files is launched"},
 	})
 	if err != nil {
@@ -60,7 +61,7 @@ func newRemote(t testing.TB, tools ...string) *remote {
 // connectMounted connects a client to a server with a mounted provider.
 func connectMounted(t testing.TB, p server.Provider, opts *server.Options, era client.Era) (session *client.Session, stop func()) {
 	t.Helper()
-	opts.Logger = quiet()
+	opts.Logger = approvaltests.Quiet()
 	s := server.New(mcp.Implementation{Name: "front", Version: "1"}, opts)
 	if err := s.Mount(p, nil); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func connectMounted(t testing.TB, p server.Provider, opts *server.Options, era c
 // TestPolicyThatNamesServers: over a bridge, the rules match the upstream server and its names,
 // and the request has them too.
 func TestPolicyThatNamesServers(t *testing.T) {
-	rules := parsed(t, `{"rules":[
+	rules := approvaltests.Parsed(t, `{"rules":[
 		{"effect":"deny","servers":["files"],"names":["rm"],"reason":"never"},
 		{"effect":"ask","servers":["files"],"names":["write"]},{"effect":"allow","servers":["files"],"names":["write","read"]}]}`)
 	eachEra(t, func(t *testing.T, era client.Era) {
@@ -89,7 +90,7 @@ func TestPolicyThatNamesServers(t *testing.T) {
 		guard := approval.Guard(rules, approval.ApproverFunc(func(_ context.Context, q *approval.Request) (approval.Answer, error) {
 			shown = append(shown, q.Target)
 			return yes, nil
-		}), options(nil))
+		}), approvaltests.Options(nil))
 		session, stop := connectMounted(t, r.bridge, &server.Options{Guards: []mcp.Guard{guard}}, era)
 		defer stop()
 		var listed []string
@@ -142,16 +143,16 @@ func TestChangesBehindABridge(t *testing.T) {
 		for _, where := range []string{"on the server", "on the bridge"} {
 			t.Run(name+" "+where, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var d memoryJournal
+					var d approvaltests.MemoryJournal
 					lock := pin.NewLock("")
 					r := newRemote(t, "write", "other")
-					guards := []mcp.Guard{approval.Guard(asking(), approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+					guards := []mcp.Guard{approval.Guard(approvaltests.Asking(), approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 						test.change(t, r, lock)
 						sleep(time.Second) // the bridge notices
 						return yes, nil
-					}), options(&d))}
+					}), approvaltests.Options(&d))}
 					opts := &server.Options{}
-					var provider server.Provider = pin.Wrap(r.bridge, "all", lock, &pin.Options{TrustNew: true, Logger: quiet()})
+					var provider server.Provider = pin.Wrap(r.bridge, "all", lock, &pin.Options{TrustNew: true, Logger: approvaltests.Quiet()})
 					if where == "on the server" {
 						opts.Guards = guards
 					} else {
@@ -170,7 +171,7 @@ func TestChangesBehindABridge(t *testing.T) {
 					if !strings.Contains(result.Text(), test.message) || len(r.calls) != 0 {
 						t.Errorf("%q, the server got %q", result.Text(), r.calls)
 					}
-					wantEvents(t, &d, "asked", "withdrawn")
+					approvaltests.WantEvents(t, &d, "asked", "withdrawn")
 				})
 			})
 		}
@@ -180,7 +181,7 @@ func TestChangesBehindABridge(t *testing.T) {
 // guardedProvider adds guards to a provider.
 func guardedProvider(t testing.TB, p server.Provider, guards []mcp.Guard) server.Provider {
 	t.Helper()
-	s := server.New(mcp.Implementation{Name: "bridge", Version: "1"}, &server.Options{Logger: quiet()})
+	s := server.New(mcp.Implementation{Name: "bridge", Version: "1"}, &server.Options{Logger: approvaltests.Quiet()})
 	if err := s.Mount(p, &server.MountOptions{Guards: guards}); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestArgumentsAfterApproval(t *testing.T) {
 		return []mcp.Guard{approval.Guard(compiled, approval.ApproverFunc(func(_ context.Context, q *approval.Request) (approval.Answer, error) {
 			*shown = append(*shown, q.Text())
 			return yes, nil
-		}), options(nil))}
+		}), approvaltests.Options(nil))}
 	}
 	for name, options := range map[string]func(guards []mcp.Guard) (front, inner *server.Options){
 		"call middleware of the front": func(guards []mcp.Guard) (front, inner *server.Options) {
@@ -235,7 +236,7 @@ func TestArgumentsAfterApproval(t *testing.T) {
 			t.Run(name+" "+effect.String(), func(t *testing.T) {
 				var shown, ran []string
 				front, inner := options(guards(effect, &shown))
-				inner.Logger = quiet()
+				inner.Logger = approvaltests.Quiet()
 				s := server.New(mcp.Implementation{Name: "files", Version: "1"}, inner)
 				server.AddTool(s, server.Tool{Name: "write"}, func(_ context.Context, _ *server.Request, in writeIn) (string, error) {
 					ran = append(ran, in.Path)

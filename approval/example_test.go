@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
@@ -93,7 +94,7 @@ func ExampleGuard() {
 
 // The user of the client is asked, whatever protocol version the client speaks.
 func ExampleElicitation() {
-	s := exampleServer(approval.Guard(asking(), approval.Elicitation(), &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
+	s := exampleServer(approval.Guard(approvaltests.Asking(), approval.Elicitation(), &approval.Options{Logger: slog.New(slog.DiscardHandler)}))
 	defer s.Shutdown(context.Background())
 	session, err := client.Connect(context.Background(), transport.Pipe(s), &client.Options{
 		Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -232,7 +233,7 @@ func ExampleOpenJournal() {
 	yes := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 		return approval.Answer{Approved: true, By: "anna"}, nil
 	})
-	s := exampleServer(approval.Guard(asking(), yes, &approval.Options{Journal: journal, Logger: logger}))
+	s := exampleServer(approval.Guard(approvaltests.Asking(), yes, &approval.Options{Journal: journal, Logger: logger}))
 	defer s.Shutdown(context.Background())
 	exampleCall(s, "/tmp/a", nil)
 	fmt.Println(journal.Close())

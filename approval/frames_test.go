@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/internal/test/calltest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
@@ -62,22 +63,22 @@ func TestApprovedCall(t *testing.T) {
 		before = provider.lookups.Load()
 		return yes, nil
 	})
-	var d memoryJournal
-	o := options(&d)
+	var d approvaltests.MemoryJournal
+	o := approvaltests.Options(&d)
 	o.OnDecision = func(_ context.Context, _ *mcp.Call, q *policy.Request, decision policy.Decision) {
 		decided++
 		if decision.Effect != policy.Ask {
 			t.Errorf("the decision is %v", decision)
 		}
 	}
-	d.fails = func(e approval.Entry) error {
+	d.Fails = func(e approval.Entry) error {
 		if n := provider.lookups.Load() - before; e.Event == "approved" && n != 1 {
 			t.Errorf("the tool was looked up %d times between the answer and its record, want 1", n)
 		}
 		return nil
 	}
 	s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{
-		Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), person, o)},
+		Logger: approvaltests.Quiet(), Guards: []mcp.Guard{approval.Guard(approvaltests.Asking(), person, o)},
 	})
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	if err := s.Mount(provider, nil); err != nil {

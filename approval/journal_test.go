@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/mcp"
 )
@@ -25,7 +26,7 @@ import (
 // openJournal opens a journal, and closes it when the test ends.
 func openJournal(t testing.TB, path string) *approval.FileJournal {
 	t.Helper()
-	j, err := approval.OpenJournal(path, quiet())
+	j, err := approval.OpenJournal(path, approvaltests.Quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestJournalDamage(t *testing.T) {
 		if strings.HasPrefix(name, "bit") {
 			return // too many, and OpenJournal reads in the same way
 		}
-		if _, err := approval.OpenJournal(path, quiet()); !errors.Is(err, approval.ErrBroken) {
+		if _, err := approval.OpenJournal(path, approvaltests.Quiet()); !errors.Is(err, approval.ErrBroken) {
 			t.Errorf("%s: OpenJournal: %v", name, err)
 		}
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, damaged) {
@@ -307,10 +308,10 @@ func TestJournalClose(t *testing.T) {
 func TestJournalOfAGuard(t *testing.T) {
 	for _, record := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "journal")
-		o := options(nil)
+		o := approvaltests.Options(nil)
 		o.Journal, o.RecordArguments = openJournal(t, path), record
-		var f tool
-		if _, err := gated(&f, says(yes, nil), o)(t.Context(), newCall(t, "anna", "write", `{ "password":"p\u0000"}`, nil)); err != nil {
+		var f approvaltests.Tool
+		if _, err := approvaltests.Gated(&f, approvaltests.Says(yes, nil), o)(t.Context(), approvaltests.NewCall(t, "anna", "write", `{ "password":"p\u0000"}`, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if got := events(t, path); !slices.Equal(got, []string{"asked", "approved", "executing", "executed"}) {
@@ -330,7 +331,7 @@ func TestJournalFails(t *testing.T) {
 	for i, event := range all {
 		for _, how := range []string{"error", "panic"} {
 			t.Run(event+" "+how, func(t *testing.T) {
-				d := memoryJournal{fails: func(e approval.Entry) error {
+				d := approvaltests.MemoryJournal{Fails: func(e approval.Entry) error {
 					if e.Event != event {
 						return nil
 					}
@@ -339,16 +340,16 @@ func TestJournalFails(t *testing.T) {
 					}
 					return errors.New("disk full")
 				}}
-				var f tool
-				_, err := gated(&f, says(yes, nil), options(&d))(t.Context(), newCall(t, "", "write", `{}`, nil))
+				var f approvaltests.Tool
+				_, err := approvaltests.Gated(&f, approvaltests.Says(yes, nil), approvaltests.Options(&d))(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, nil))
 				executed := event == "executed"
-				if (len(f.ran()) == 1) != executed || (err == nil) != executed {
-					t.Errorf("%d executions, error %v", len(f.ran()), err)
+				if (len(f.Ran()) == 1) != executed || (err == nil) != executed {
+					t.Errorf("%d executions, error %v", len(f.Ran()), err)
 				}
 				if !executed {
-					wantCode(t, err, approval.Failed)
+					approvaltests.WantCode(t, err, approval.Failed)
 				}
-				if got := d.events(); !slices.Equal(got[:i], all[:i]) {
+				if got := d.Events(); !slices.Equal(got[:i], all[:i]) {
 					t.Errorf("the journal has %v", got)
 				}
 			})
@@ -367,7 +368,7 @@ func TestKilled(t *testing.T) {
 	} {
 		path, copied := filepath.Join(t.TempDir(), "journal"), filepath.Join(t.TempDir(), "copy")
 		j := openJournal(t, path)
-		o := options(nil)
+		o := approvaltests.Options(nil)
 		ran := false
 		o.Journal = &tapped{j, func(e approval.Entry) {
 			if e.Event != step {
@@ -384,11 +385,11 @@ func TestKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}}
-		f := &tool{then: func(context.Context, *mcp.Call) (mcp.Result, error) {
+		f := &approvaltests.Tool{Then: func(context.Context, *mcp.Call) (mcp.Result, error) {
 			ran = true
 			return mcp.Raw(`{}`), nil
 		}}
-		if _, err := gated(f, says(yes, nil), o)(t.Context(), newCall(t, "", "write", `{}`, nil)); err != nil {
+		if _, err := approvaltests.Gated(f, approvaltests.Says(yes, nil), o)(t.Context(), approvaltests.NewCall(t, "", "write", `{}`, nil)); err != nil {
 			t.Fatal(err)
 		}
 		openJournal(t, copied)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -70,15 +71,15 @@ func (p *prompts) last() (*approval.Prompt, int) {
 type taskFixture struct {
 	*prompts
 	t       testing.TB
-	journal *memoryJournal
+	journal *approvaltests.MemoryJournal
 	options *approval.Options
 	inner   []mcp.Guard // of the tool, after the approval
 	runs    atomic.Int32
 }
 
 func newTaskFixture(t testing.TB) *taskFixture {
-	f := &taskFixture{t: t, prompts: &prompts{}, journal: &memoryJournal{}}
-	f.options = options(f.journal)
+	f := &taskFixture{t: t, prompts: &prompts{}, journal: &approvaltests.MemoryJournal{}}
+	f.options = approvaltests.Options(f.journal)
 	return f
 }
 
@@ -89,7 +90,7 @@ func (f *taskFixture) serve(approver approval.Approver, shared store.Store) *ser
 		approver = f.approver()
 	}
 	s := server.New(mcp.Implementation{Name: "s", Version: "1"}, &server.Options{
-		Logger: quiet(), Store: shared, Guards: []mcp.Guard{approval.Guard(asking(), approver, f.options)},
+		Logger: approvaltests.Quiet(), Store: shared, Guards: []mcp.Guard{approval.Guard(approvaltests.Asking(), approver, f.options)},
 	})
 	server.AddTool(s, server.Tool{Name: "write", Guards: f.inner}, func(context.Context, *server.Request, writeIn) (string, error) {
 		f.runs.Add(1)
@@ -180,7 +181,7 @@ func (f *taskFixture) get(session *client.Session, id string) *mcp.Task {
 func (f *taskFixture) answer(session *client.Session, id string) {
 	f.t.Helper()
 	for key := range f.get(session, id).InputRequests {
-		answer := `{"taskId":"` + id + `","inputResponses":{"` + key + `":` + acceptedForm + `}}`
+		answer := `{"taskId":"` + id + `","inputResponses":{"` + key + `":` + `{"action":"accept","content":{"decision":"approve"}}` + `}}`
 		if _, err := session.Call(f.t.Context(), mcp.MethodTasksUpdate, json.RawMessage(answer), nil); err != nil {
 			f.t.Fatal(err)
 		}
@@ -233,7 +234,7 @@ func TestWaitingIsATask(t *testing.T) {
 					t.Errorf("the task is %+v", state)
 				}
 				f.wantRuns(test.runs)
-				wantEvents(t, f.journal, test.events...)
+				approvaltests.WantEvents(t, f.journal, test.events...)
 
 				direct := make(chan json.RawMessage)
 				without, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: client.Modern, NoTasks: true, CallTimeout: time.Hour})
@@ -281,7 +282,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 			t.Error("the request can still be approved")
 		}
 		f.wantRuns(0)
-		wantEvents(t, f.journal, "asked", "withdrawn")
+		approvaltests.WantEvents(t, f.journal, "asked", "withdrawn")
 	})
 }
 
@@ -303,7 +304,7 @@ func TestNoTaskWithoutWaiting(t *testing.T) {
 			t.Errorf("a remembered approval gives %s, %v", raw, err)
 		}
 
-		if approval.Guard(asking(), approval.Quorum(1, approval.Elicitation()), nil).Waits || !approval.Guard(asking(), approval.Quorum(1, approval.Elicitation(), f.approver()), nil).Waits || approval.Guard(asking(), nil, nil).Waits {
+		if approval.Guard(approvaltests.Asking(), approval.Quorum(1, approval.Elicitation()), nil).Waits || !approval.Guard(approvaltests.Asking(), approval.Quorum(1, approval.Elicitation(), f.approver()), nil).Waits || approval.Guard(approvaltests.Asking(), nil, nil).Waits {
 			t.Error("Guard.Waits is wrong")
 		}
 		caller := newTaskFixture(t)
@@ -389,7 +390,7 @@ type cutStore struct {
 
 func (s *cutStore) Extend(ctx context.Context, job *store.Job) error {
 	if s.cut.Load() {
-		return errDown
+		return errors.New("the store is down")
 	}
 	return s.Store.Extend(ctx, job)
 }
@@ -446,8 +447,8 @@ func TestRequestSurvivesReplica(t *testing.T) {
 					t.Errorf("the task is %+v %s", state, state.Result)
 				}
 				f.wantRuns(1)
-				if executed := count(f.journal.events(), "executing"); executed != 1 {
-					t.Errorf("the journal has %v", f.journal.events())
+				if executed := count(f.journal.Events(), "executing"); executed != 1 {
+					t.Errorf("the journal has %v", f.journal.Events())
 				}
 			})
 		})
@@ -491,9 +492,9 @@ func TestApprovalSurvivesShutdown(t *testing.T) {
 				f.options.Store, f.options.Expiry = shared, time.Hour
 				var others prompts
 				if test.second != nil {
-					other := options(nil)
+					other := approvaltests.Options(nil)
 					other.Name, other.Store, other.Expiry = "other", shared, time.Hour
-					f.inner = append(f.inner, approval.Guard(asking(), test.second(&others), other))
+					f.inner = append(f.inner, approval.Guard(approvaltests.Asking(), test.second(&others), other))
 				}
 				common := f.inner
 				if test.inner != nil {
@@ -532,7 +533,7 @@ func TestApprovalSurvivesShutdown(t *testing.T) {
 				for range test.paused {
 					want = append(want, "paused", "resumed")
 				}
-				wantEvents(t, f.journal, append(want, "executed")...)
+				approvaltests.WantEvents(t, f.journal, append(want, "executed")...)
 			})
 		})
 	}
@@ -543,14 +544,14 @@ func count(events []string, of string) int {
 }
 
 // A background is the responder of a call that runs as a task.
-type background struct{ *exchange }
+type background struct{ *approvaltests.Exchange }
 
 func (background) TaskID() string { return "task" }
 
 // If a replica is killed while a tool runs, the task of the call begins again. The tool does not run again, whether the
 // approver has answered or the approval was remembered.
 func TestExecutedTaskIsNotRepeated(t *testing.T) {
-	person := says(yesFor(time.Hour), nil)
+	person := approvaltests.Says(approvaltests.YesFor(time.Hour), nil)
 	for _, test := range []struct {
 		name       string
 		approver   approval.Approver
@@ -562,35 +563,33 @@ func TestExecutedTaskIsNotRepeated(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &tool{}
-				replicas := newReplicas(t, 2, f, test.approver)
+				f := &approvaltests.Tool{}
+				o := approvaltests.Options(nil)
+				o.Store, o.Remember = newShared(t), time.Hour
+				replicas := []mcp.Handler{approvaltests.Gated(f, test.approver, o), approvaltests.Gated(f, test.approver, o)}
 				want := 1
-				for _, r := range replicas {
-					r.options.Remember = time.Hour
-					r.invoke = gated(f, test.approver, r.options)
-				}
 				if test.remembered {
 					want = 2
-					if _, err := gated(f, person, replicas[0].options)(t.Context(), newCall(t, "anna", "write", `{}`, anotherExchange())); err != nil {
+					if _, err := approvaltests.Gated(f, person, o)(t.Context(), approvaltests.NewCall(t, "anna", "write", `{}`, approvaltests.AnotherExchange())); err != nil {
 						t.Fatal(err)
 					}
 				}
 				hangs := make(chan struct{})
-				f.then = func(context.Context, *mcp.Call) (mcp.Result, error) {
+				f.Then = func(context.Context, *mcp.Call) (mcp.Result, error) {
 					<-hangs // as if it was killed: nothing of it happens
 					return nil, errors.New("killed")
 				}
-				e := background{anotherExchange()}
+				e := background{approvaltests.AnotherExchange()}
 				var killed sync.WaitGroup
-				killed.Go(func() { _, _ = replicas[0].invoke(t.Context(), newCall(t, "anna", "write", `{}`, e)) })
+				killed.Go(func() { _, _ = replicas[0](t.Context(), approvaltests.NewCall(t, "anna", "write", `{}`, e)) })
 				synctest.Wait()
-				f.then = nil
-				_, err := replicas[1].invoke(t.Context(), newCall(t, "anna", "write", `{}`, e))
-				wantCode(t, err, approval.Spent)
-				wantCalled(t, err, true)
+				f.Then = nil
+				_, err := replicas[1](t.Context(), approvaltests.NewCall(t, "anna", "write", `{}`, e))
+				approvaltests.WantCode(t, err, approval.Spent)
+				approvaltests.WantCalled(t, err, true)
 				close(hangs)
 				killed.Wait()
-				if n := len(f.ran()); n != want {
+				if n := len(f.Ran()); n != want {
 					t.Errorf("the tool ran %d times, want %d", n, want)
 				}
 			})

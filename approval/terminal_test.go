@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/internal/test/testsuites"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 )
 
 // A console is a terminal with a simulated person.
@@ -336,5 +339,73 @@ func TestTerminalClosed(t *testing.T) {
 	screen.Close()
 	if _, err := approval.Terminal(r, gone).Approve(t.Context(), writeRequest()); !errors.Is(err, approval.Lost) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// The hints of a tool describe its effect. The effect is marked as not verified, unless the server is trusted or the
+// tool belongs to this program.
+func TestEffectShown(t *testing.T) {
+	const (
+		deletes = "may delete or overwrite data"
+		adds    = "adds or changes data, does not delete or overwrite it"
+	)
+	origins := map[string]struct {
+		origin  mcp.Origin
+		trusted bool
+	}{
+		"a server":         {mcp.Origin{Server: "files", Name: "write"}, false},
+		"a trusted server": {mcp.Origin{Server: "files", Name: "write", Trusted: true}, true},
+		"this program":     {mcp.Origin{}, true},
+	}
+	compiled, err := policy.Compile(approvaltests.Rules("writes", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hints, test := range map[string]struct {
+		want string
+		said bool // by the server
+	}{
+		``:                        {deletes, false},
+		`"readOnlyHint":false`:    {deletes, false},
+		`"readOnlyHint":true`:     {"changes nothing", true},
+		`"destructiveHint":true`:  {deletes, true},
+		`"destructiveHint":false`: {adds, true},
+		`"readOnlyHint":true,"destructiveHint":true`:   {"changes nothing", true},
+		`"readOnlyHint":false,"destructiveHint":false`: {adds, true},
+	} {
+		for name, from := range origins {
+			want := test.want
+			if test.said && !from.trusted {
+				want += " (the server says so; not verified)"
+			}
+			target := approvaltests.DefinedTarget(`{"name":"write","annotations":{`+hints+`}}`, from.origin)
+			elicited := approvaltests.Guarded(approval.Guard(compiled, approval.Elicitation(), approvaltests.Options(nil)), (&approvaltests.Tool{}).Invoke)
+			_, err := elicited(t.Context(), approvaltests.NewCallOf(t, "", target, `{}`, approvaltests.AnotherExchange(), nil))
+			asked, ok := mcp.AsInputRequired(err)
+			if !ok {
+				t.Fatal(err)
+			}
+			for _, question := range asked.Requests {
+				var params mcp.ElicitParams
+				if err := params.UnmarshalJSON(question.Params); err != nil || !strings.Contains(params.Message, "\nEffect: "+want+"\n") {
+					t.Errorf("%s of %s: the question is %q, %v; want %s", hints, name, params.Message, err, want)
+				}
+			}
+
+			d := newConsole(t)
+			onTerminal := approvaltests.Guarded(approval.Guard(compiled, d.Approver, approvaltests.Options(nil)), (&approvaltests.Tool{}).Invoke)
+			done := make(chan error, 1)
+			go func() {
+				_, err := onTerminal(t.Context(), approvaltests.NewCallOf(t, "", target, `{}`, nil, nil))
+				done <- err
+			}()
+			if shown := strings.ReplaceAll(<-d.screen, "\n  | ", ""); !strings.Contains(shown, "\n  effect    "+want+"\n") {
+				t.Errorf("%s of %s: the terminal shows %s\nwant %s", hints, name, shown, want)
+			}
+			d.key(t, "\n")
+			if err := <-done; err == nil {
+				t.Error("a refused call has no error")
+			}
+		}
 	}
 }

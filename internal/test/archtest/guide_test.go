@@ -152,7 +152,7 @@ func faults(name, text string, read func(name string) (string, error)) []string 
 		if test == nil {
 			continue
 		}
-		if !strings.Contains(linked, "func "+test[1]+"(") {
+		if !strings.Contains(linked, "func "+test[1]+"(") && !strings.Contains(linked, ") "+test[1]+"(t *testing.T)") { // or a method of a suite
 			found = append(found, fmt.Sprintf("%s has no function %s", target, test[1]))
 		}
 		if !strings.Contains(linked, `"`+test[2]+`"`) && test[2] != "" {

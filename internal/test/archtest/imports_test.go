@@ -188,6 +188,7 @@ docs/start/server:        mcp transport/stdio transport/streamable server
 docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
 # Serves the approval page to a browser that is driven by a test.
+internal/test/approvaltests: jsonrpc mcp transport/store policy approval server client testing
 internal/test/httpfixture: mcp approval approval/channel approval/page net/http
 
 # The server that the official conformance suite runs against, and its runner.

@@ -1,4 +1,4 @@
-package approval_test
+package approvaltests
 
 import (
 	"context"
@@ -66,8 +66,8 @@ func (w *checkingJournal) fail(format string, args ...any) {
 }
 
 // races returns the number of calls of TestRaces, which DOVETAIL_RACES sets.
-func races(t *testing.T) int {
-	n := 10_000
+func (s Suite) races(t *testing.T) int {
+	n := s.many(10_000)
 	if text := os.Getenv("DOVETAIL_RACES"); text != "" {
 		if _, err := fmt.Sscan(text, &n); err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func races(t *testing.T) int {
 
 // TestRaces combines simultaneous answers, deadlines, canceled calls, and calls with two
 // simultaneous second runs.
-func TestRaces(t *testing.T) {
+func (s Suite) TestRaces(t *testing.T) {
 	w := &checkingJournal{requests: map[string]*requestEvents{}}
 	var answering sync.WaitGroup
 	approver := approval.Callback(func(ctx context.Context, p *approval.Prompt) {
@@ -107,7 +107,7 @@ func TestRaces(t *testing.T) {
 	})
 	var mu sync.Mutex
 	done := map[string]int{} // executions by calls
-	f := &tool{then: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	f := &Tool{Then: func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		r := approval.FromContext(ctx)
 		if r == nil || !w.mayRun(r) || string(call.Member("arguments")) != string(r.Arguments) {
 			w.fail("the tool runs with %s for %v", call.Member("arguments"), r)
@@ -124,7 +124,7 @@ func TestRaces(t *testing.T) {
 	}}
 	var gates []mcp.Handler
 	for _, expiry := range []time.Duration{2 * time.Millisecond, 4 * time.Millisecond, 20 * time.Millisecond} {
-		gates = append(gates, gated(f, approver, &approval.Options{Expiry: expiry, Journal: w, Logger: quiet(), MaxPerCaller: 1024}))
+		gates = append(gates, s.gated(f, approver, &approval.Options{Expiry: expiry, Journal: w, Logger: Quiet(), MaxPerCaller: 1024}))
 	}
 	numbers := make(chan int)
 	var callers sync.WaitGroup
@@ -135,7 +135,7 @@ func TestRaces(t *testing.T) {
 			}
 		})
 	}
-	for n := range races(t) {
+	for n := range s.races(t) {
 		numbers <- n
 	}
 	close(numbers)
@@ -171,24 +171,24 @@ func raceOne(t *testing.T, invoke mcp.Handler, n int) {
 	}
 	arguments := fmt.Sprintf(`{"n":%d}`, n)
 	if n%2 == 0 {
-		_, _ = invoke(ctx, newCall(t, "anna", "write", arguments, nil)) // the journal checks it
+		_, _ = invoke(ctx, NewCall(t, "anna", "write", arguments, nil)) // the journal checks it
 		return
 	}
-	e := newExchange(fmt.Sprint("call", n))
-	_, err := invoke(ctx, newCall(t, "anna", "write", arguments, e))
+	e := NewExchange(fmt.Sprint("call", n))
+	_, err := invoke(ctx, NewCall(t, "anna", "write", arguments, e))
 	if _, asks := mcp.AsInputRequired(err); !asks {
 		return
 	}
-	e.answers["more"] = json.RawMessage(`{}`)
+	e.Answers["more"] = json.RawMessage(`{}`)
 	var twice sync.WaitGroup
 	results := make([]error, 2)
 	for i := range results {
-		again := e.copy()
-		twice.Go(func() { _, results[i] = invoke(ctx, newCall(t, "anna", "write", arguments, again)) })
+		again := e.Copy()
+		twice.Go(func() { _, results[i] = invoke(ctx, NewCall(t, "anna", "write", arguments, again)) })
 	}
 	twice.Wait()
 	for _, err := range results {
-		if err != nil && !errors.Is(err, approval.Spent) && !errors.Is(err, approval.Expired) {
+		if err != nil && !errors.Is(err, approval.Spent) && !errors.Is(err, approval.Expired) && ctx.Err() == nil {
 			t.Errorf("a second run failed with %v", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package approval_test
+package approvaltests
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 // TestInjectedChanges: whatever is changed while the request is open, either the approved call
 // runs or none.
-func TestInjectedChanges(t *testing.T) {
+func (s Suite) TestInjectedChanges(t *testing.T) {
 	const approvedArgs, other = `{"path":"/tmp/a"}`, `{"path":"/etc/b"}`
 	rewrite := func(next mcp.Handler) mcp.Handler {
 		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
@@ -65,8 +65,8 @@ func TestInjectedChanges(t *testing.T) {
 				return nil
 			}
 			shown = nil
-			var f tool
-			guard := approval.Guard(asking(), approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+			var f Tool
+			guard := approval.Guard(Asking(), approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
 				shown = append(shown, r.Text())
 				if want := (approval.Target{Server: "files", Launch: "a", Tool: "write", ToolDigest: before.Definition.Digest()}); r.Target != want {
 					t.Errorf("the target is %v, want %v", r.Target, want)
@@ -75,22 +75,22 @@ func TestInjectedChanges(t *testing.T) {
 					test.during(r)
 				}
 				return yes, nil
-			}), options(nil))
+			}), Options(nil))
 			chain := test.chain
 			if chain == nil {
 				chain = func(gate mcp.Middleware, f mcp.Handler) mcp.Handler { return gate(f) }
 			}
-			call := newCallOf(t, "anna", &before, approvedArgs, nil, recheck)
+			call := NewCallOf(t, "anna", &before, approvedArgs, nil, recheck)
 			params = call.Params()
-			_, err := chain(func(next mcp.Handler) mcp.Handler { return guarded(guard, next) }, f.invoke)(t.Context(), call)
+			_, err := chain(func(next mcp.Handler) mcp.Handler { return s.Guarded(guard, next) }, f.Invoke)(t.Context(), call)
 			if test.code == "" {
-				if err != nil || !slices.Equal(f.ran(), []string{test.runs}) || !slices.Equal(shown, []string{test.runs}) {
-					t.Errorf("shown was %q, the tool got %q, error %v", shown, f.ran(), err)
+				if err != nil || !slices.Equal(f.Ran(), []string{test.runs}) || !slices.Equal(shown, []string{test.runs}) {
+					t.Errorf("shown was %q, the tool got %q, error %v", shown, f.Ran(), err)
 				}
 				return
 			}
-			wantCode(t, err, test.code)
-			if ran := f.ran(); len(ran) != 0 {
+			WantCode(t, err, test.code)
+			if ran := f.Ran(); len(ran) != 0 {
 				t.Errorf("the tool got %q", ran)
 			}
 		})
@@ -98,8 +98,8 @@ func TestInjectedChanges(t *testing.T) {
 }
 
 // askingTool returns a tool that asks its caller several times.
-func askingTool(times int) *tool {
-	return &tool{then: func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+func askingTool(times int) *Tool {
+	return &Tool{Then: func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 		for i := range times {
 			if _, err := call.Input(fmt.Sprint("q", i), mcp.InputRequest{Method: mcp.MethodElicit}); err != nil {
 				return nil, err
@@ -111,17 +111,17 @@ func askingTool(times int) *tool {
 
 // TestSeveralRuns: a call that asks its caller is one request and one execution, and its state
 // cannot be replayed.
-func TestSeveralRuns(t *testing.T) {
+func (s Suite) TestSeveralRuns(t *testing.T) {
 	f := askingTool(2)
-	var d memoryJournal
+	var d MemoryJournal
 	prompts := 0
-	invoke := gated(f, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+	invoke := s.gated(f, approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 		prompts++
 		return yes, nil
-	}), options(&d))
-	e := newExchange("call")
-	run := func(e *exchange) error {
-		_, err := invoke(t.Context(), newCall(t, "anna", "write", `{}`, e))
+	}), Options(&d))
+	e := NewExchange("call")
+	run := func(e *Exchange) error {
+		_, err := invoke(t.Context(), NewCall(t, "anna", "write", `{}`, e))
 		return err
 	}
 	wantQuestion := func(err error) {
@@ -131,124 +131,111 @@ func TestSeveralRuns(t *testing.T) {
 		}
 	}
 	wantQuestion(run(e))
-	e.answers["q0"] = json.RawMessage(`{}`)
-	first := e.copy()
+	e.Answers["q0"] = json.RawMessage(`{}`)
+	first := e.Copy()
 	wantQuestion(run(e))
-	wantCode(t, run(first.copy()), approval.Spent) // a replay
-	e.answers["q1"] = json.RawMessage(`{}`)
-	second := e.copy()
+	WantCode(t, run(first.Copy()), approval.Spent) // a replay
+	e.Answers["q1"] = json.RawMessage(`{}`)
+	second := e.Copy()
 	if err := run(e); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, run(second.copy()), approval.Spent)
-	wantCode(t, run(first.copy()), approval.Spent)
-	if prompts != 1 || len(f.ran()) != 3 {
-		t.Errorf("%d prompts and %d runs, want 1 and 3", prompts, len(f.ran()))
+	WantCode(t, run(second.Copy()), approval.Spent)
+	WantCode(t, run(first.Copy()), approval.Spent)
+	if prompts != 1 || len(f.Ran()) != 3 {
+		t.Errorf("%d prompts and %d runs, want 1 and 3", prompts, len(f.Ran()))
 	}
-	wantEvents(t, &d, "asked", "approved", "executing", "paused",
+	WantEvents(t, &d, "asked", "approved", "executing", "paused",
 		"resumed", "paused", "resumed", "executed")
 
-	if err := run(newExchange("another")); err == nil || prompts != 2 {
+	if err := run(NewExchange("another")); err == nil || prompts != 2 {
 		t.Errorf("there was no request for another call: %d prompts, error %v", prompts, err)
 	}
 }
 
 // TestRunsThatChange: all runs of a call must be the same call.
-func TestRunsThatChange(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, e *exchange) *mcp.Call{
-		"arguments": func(t *testing.T, e *exchange) *mcp.Call { return newCall(t, "anna", "write", `{"a":2}`, e) },
-		"caller":    func(t *testing.T, e *exchange) *mcp.Call { return newCall(t, "eve", "write", `{"a":1}`, e) },
-		"definition": func(t *testing.T, e *exchange) *mcp.Call {
+func (s Suite) TestRunsThatChange(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, e *Exchange) *mcp.Call{
+		"arguments": func(t *testing.T, e *Exchange) *mcp.Call { return NewCall(t, "anna", "write", `{"a":2}`, e) },
+		"caller":    func(t *testing.T, e *Exchange) *mcp.Call { return NewCall(t, "eve", "write", `{"a":1}`, e) },
+		"definition": func(t *testing.T, e *Exchange) *mcp.Call {
 			changed := target("write")
-			changed.Definition = mcp.NewDefinition(json.RawMessage(`{"name":"write"}`))
-			return newCallOf(t, "anna", changed, `{"a":1}`, e, nil)
+			changed.Definition = mcp.NewDefinition(json.RawMessage(`{"name":"write","inputSchema":{}}`))
+			return NewCallOf(t, "anna", changed, `{"a":1}`, e, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := askingTool(1)
-			var d memoryJournal
-			invoke := gated(f, says(yes, nil), options(&d))
-			e := newExchange("call")
-			if _, err := invoke(t.Context(), newCall(t, "anna", "write", `{"a":1}`, e)); err == nil {
+			var d MemoryJournal
+			invoke := s.gated(f, Says(yes, nil), Options(&d))
+			e := NewExchange("call")
+			if _, err := invoke(t.Context(), NewCall(t, "anna", "write", `{"a":1}`, e)); err == nil {
 				t.Fatal("the tool did not ask")
 			}
-			e.answers["q0"] = json.RawMessage(`{}`)
-			_, err := invoke(t.Context(), change(t, e))
-			wantCode(t, err, approval.Changed)
-			if len(f.ran()) != 1 {
-				t.Errorf("the tool ran %d times", len(f.ran()))
+			e.Answers["q0"] = json.RawMessage(`{}`)
+			if _, err := invoke(t.Context(), change(t, e)); name == "caller" || !s.Carried {
+				WantCode(t, err, approval.Changed)
+			} else if err == nil {
+				t.Error("the call was made")
 			}
-			wantEvents(t, &d, "asked", "approved", "executing", "paused")
+			if len(f.Ran()) != 1 {
+				t.Errorf("the tool ran %d times", len(f.Ran()))
+			}
+			WantEvents(t, &d, "asked", "approved", "executing", "paused")
 		})
 	}
 }
 
 // TestNestedGuards: each guard has its own approval.
-func TestNestedGuards(t *testing.T) {
+func (s Suite) TestNestedGuards(t *testing.T) {
 	f := askingTool(1)
 	prompts := 0
 	counting := approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
 		prompts++
 		return yes, nil
 	})
-	inner := options(nil)
+	inner := Options(nil)
 	inner.Name = "inner"
-	invoke := guarded(approval.Guard(asking(), counting, options(nil)), gated(f, counting, inner))
-	e := newExchange("call")
-	if _, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e)); err == nil {
+	invoke := s.Guarded(approval.Guard(Asking(), counting, Options(nil)), s.gated(f, counting, inner))
+	e := NewExchange("call")
+	if _, err := invoke(t.Context(), NewCall(t, "", "write", `{}`, e)); err == nil {
 		t.Fatal("the tool did not ask")
 	}
-	e.answers["q0"] = json.RawMessage(`{}`)
-	if _, err := invoke(t.Context(), newCall(t, "", "write", `{}`, e)); err != nil || prompts != 2 {
+	e.Answers["q0"] = json.RawMessage(`{}`)
+	if _, err := invoke(t.Context(), NewCall(t, "", "write", `{}`, e)); err != nil || prompts != 2 {
 		t.Errorf("error %v, %d prompts", err, prompts)
 	}
 }
 
 // TestToolThatCallsAnother: one guard asks once about each of the two tools.
-func TestToolThatCallsAnother(t *testing.T) {
+func (s Suite) TestToolThatCallsAnother(t *testing.T) {
 	f := askingTool(2)
-	var d memoryJournal
+	var d MemoryJournal
 	var shown []string
-	guard := approval.Guard(asking(), approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
+	guard := approval.Guard(Asking(), approval.ApproverFunc(func(_ context.Context, r *approval.Request) (approval.Answer, error) {
 		shown = append(shown, r.String())
 		return yes, nil
-	}), options(&d))
-	inner := guarded(guard, f.invoke)
-	outer := guarded(guard, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+	}), Options(&d))
+	inner := s.Guarded(guard, f.Invoke)
+	outer := s.Guarded(guard, func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		entered, err := call.Enter(target("write"), json.RawMessage(`{"name":"write","arguments":{"n":1}}`), nil)
 		if err != nil {
 			return nil, err
 		}
 		return inner(ctx, entered)
 	})
-	e := newExchange("call")
+	e := NewExchange("call")
 	for i := range 3 {
-		_, err := outer(t.Context(), newCall(t, "", "call_tool", `{"name":"write","arguments":{"n":1}}`, e))
+		_, err := outer(t.Context(), NewCall(t, "", "call_tool", `{"name":"write","arguments":{"n":1}}`, e))
 		if _, asks := mcp.AsInputRequired(err); asks != (i < 2) {
 			t.Fatalf("run %d: %v", i, err)
 		}
-		e.answers[fmt.Sprint("q", i)] = json.RawMessage(`{}`)
+		e.Answers[fmt.Sprint("q", i)] = json.RawMessage(`{}`)
 	}
 	if want := []string{`files.call_tool(arguments={"n":1}, name='write')`, `files.write(n=1)`}; !slices.Equal(shown, want) {
 		t.Errorf("shown was %q, want %q", shown, want)
 	}
-	wantEvents(t, &d, "asked", "approved", "executing", "asked", "approved", "executing", "paused", "paused",
+	WantEvents(t, &d, "asked", "approved", "executing", "asked", "approved", "executing", "paused", "paused",
 		"resumed", "resumed", "paused", "paused",
 		"resumed", "resumed", "executed", "executed")
-}
-
-// TestPanicOfATool: the panic propagates, and the approval is used up.
-func TestPanicOfATool(t *testing.T) {
-	f := &tool{then: func(context.Context, *mcp.Call) (mcp.Result, error) { panic("tool") }}
-	var d memoryJournal
-	invoke := gated(f, says(yes, nil), options(&d))
-	func() {
-		defer func() {
-			if p := recover(); p != "tool" {
-				t.Errorf("the panic is %v", p)
-			}
-		}()
-		_, _ = invoke(t.Context(), newCall(t, "", "write", `{}`, nil))
-	}()
-	wantEvents(t, &d, "asked", "approved", "executing", "failed")
 }

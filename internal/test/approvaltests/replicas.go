@@ -1,4 +1,4 @@
-package approval_test
+package approvaltests
 
 import (
 	"context"
@@ -53,12 +53,12 @@ func (s *failingStore) Delete(ctx context.Context, key string, revision uint64) 
 type replica struct {
 	invoke  mcp.Handler
 	store   *failingStore
-	journal *memoryJournal
+	journal *MemoryJournal
 	options *approval.Options
 }
 
 // newReplicas returns replicas of a tool.
-func newReplicas(t *testing.T, n int, f *tool, approver approval.Approver) []*replica {
+func (s Suite) newReplicas(t *testing.T, n int, f *Tool, approver approval.Approver) []*replica {
 	t.Helper()
 	shared, err := store.NewMemory(nil)
 	if err != nil {
@@ -67,37 +67,37 @@ func newReplicas(t *testing.T, n int, f *tool, approver approval.Approver) []*re
 	t.Cleanup(func() { shared.Close() })
 	replicas := make([]*replica, n)
 	for i := range replicas {
-		r := &replica{store: &failingStore{Store: shared}, journal: &memoryJournal{}}
-		r.options = options(r.journal)
+		r := &replica{store: &failingStore{Store: shared}, journal: &MemoryJournal{}}
+		r.options = Options(r.journal)
 		r.options.Store, r.options.Replica = r.store, fmt.Sprint("replica-", i)
-		r.invoke = gated(f, approver, r.options)
+		r.invoke = s.gated(f, approver, r.options)
 		replicas[i] = r
 	}
 	return replicas
 }
 
 // call makes one run of a call.
-func (r *replica) call(t *testing.T, e *exchange) error {
+func (r *replica) call(t *testing.T, e *Exchange) error {
 	t.Helper()
-	_, err := r.invoke(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
+	_, err := r.invoke(t.Context(), NewCall(t, "anna", "write", `{"path":"/tmp/a"}`, e))
 	return err
 }
 
-// wantAsks checks that a run asks the caller, and answers the question.
-func wantAsks(t *testing.T, e *exchange, err error, answer string) {
+// WantAsks checks that a run asks the caller, and answers the question.
+func WantAsks(t *testing.T, e *Exchange, err error, answer string) {
 	t.Helper()
 	asked, ok := mcp.AsInputRequired(err)
 	if !ok {
 		t.Fatalf("the run ended with %v, want a question", err)
 	}
 	for key := range asked.Requests {
-		e.answers[key] = json.RawMessage(answer)
+		e.Answers[key] = json.RawMessage(answer)
 	}
 }
 
 // questioningTool returns a tool that asks its caller some questions, one in each run.
-func questioningTool(questions int) *tool {
-	return &tool{then: func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
+func questioningTool(questions int) *Tool {
+	return &Tool{Then: func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 		for i := range questions {
 			if _, err := call.Input(fmt.Sprint("question ", i), mcp.InputRequest{Method: mcp.MethodElicit}); err != nil {
 				return nil, err
@@ -110,69 +110,70 @@ func questioningTool(questions int) *tool {
 const acceptedForm = `{"action":"accept","content":{"decision":"approve"}}`
 
 // The caller's answers may arrive at any replicas. Each state of a call is used once.
-func TestContinuedAtAnotherReplica(t *testing.T) {
+func (s Suite) TestContinuedAtAnotherReplica(t *testing.T) {
 	f := questioningTool(2)
-	replicas := newReplicas(t, 3, f, approval.Elicitation())
-	for i := range 300 {
-		e := newExchange(fmt.Sprint("call-", i))
-		var replays []*exchange
+	replicas := s.newReplicas(t, 3, f, approval.Elicitation())
+	n := s.many(300)
+	for i := range n {
+		e := NewExchange(fmt.Sprint("call-", i))
+		var replays []*Exchange
 		for run := range 3 {
-			wantAsks(t, e, replicas[(i+run*(1+i/3%2))%3].call(t, e), acceptedForm)
-			replays = append(replays, e.copy())
+			WantAsks(t, e, replicas[(i+run*(1+i/3%2))%3].call(t, e), acceptedForm)
+			replays = append(replays, e.Copy())
 		}
 		if err := replicas[i/3%3].call(t, e); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
 		for _, replay := range replays {
 			for _, r := range replicas {
-				wantCode(t, r.call(t, replay), approval.Spent)
+				WantCode(t, r.call(t, replay), approval.Spent)
 			}
 		}
 	}
-	if n := len(f.ran()); n != 900 {
-		t.Errorf("the tool had %d runs, want 3 for each call", n)
+	if runs := len(f.Ran()); runs != 3*n {
+		t.Errorf("the tool had %d runs, want 3 for each of %d calls", runs, n)
 	}
 }
 
 // A call that waits for its caller counts as open at the replica that has asked, until it is continued or ends.
-func TestPausedCallsAreOpen(t *testing.T) {
+func (s Suite) TestPausedCallsAreOpen(t *testing.T) {
 	for name, after := range map[string]struct {
-		then func(t *testing.T, replicas []*replica, e *exchange)
+		then func(t *testing.T, replicas []*replica, e *Exchange)
 		open bool
 	}{
-		"nothing": {func(*testing.T, []*replica, *exchange) {}, true},
-		"continued at the same replica": {func(t *testing.T, replicas []*replica, e *exchange) {
+		"nothing": {func(*testing.T, []*replica, *Exchange) {}, true},
+		"continued at the same replica": {func(t *testing.T, replicas []*replica, e *Exchange) {
 			if err := replicas[0].call(t, e); err != nil {
 				t.Error(err)
 			}
 		}, false},
-		"continued at another replica": {func(t *testing.T, replicas []*replica, e *exchange) {
+		"continued at another replica": {func(t *testing.T, replicas []*replica, e *Exchange) {
 			if err := replicas[1].call(t, e); err != nil {
 				t.Error(err)
 			}
 		}, false},
-		"the caller has left": {func(_ *testing.T, _ []*replica, e *exchange) {
-			for _, done := range e.onDone {
+		"the caller has left": {func(_ *testing.T, _ []*replica, e *Exchange) {
+			for _, done := range e.Done {
 				done()
 			}
 		}, false},
-		"the time has ended":     {func(*testing.T, []*replica, *exchange) { sleep(5 * time.Minute) }, false},
-		"the store is then away": {func(_ *testing.T, replicas []*replica, _ *exchange) { replicas[0].store.down.Store(true) }, true},
+		"the time has ended":     {func(*testing.T, []*replica, *Exchange) { sleep(5 * time.Minute) }, false},
+		"the store is then away": {func(_ *testing.T, replicas []*replica, _ *Exchange) { replicas[0].store.down.Store(true) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := questioningTool(1)
-				replicas := newReplicas(t, 2, f, says(yes, nil))
+				replicas := s.newReplicas(t, 2, f, Says(yes, nil))
 				replicas[0].options.MaxPerCaller = 1
-				replicas[0].invoke = gated(f, says(yes, nil), replicas[0].options)
-				first := newExchange("first")
-				wantAsks(t, first, replicas[0].call(t, first), `{"action":"accept"}`)
+				replicas[0].invoke = s.gated(f, Says(yes, nil), replicas[0].options)
+				first := NewExchange("first")
+				WantAsks(t, first, replicas[0].call(t, first), `{"action":"accept"}`)
 				after.then(t, replicas, first)
-				second := newExchange("second")
+				second := NewExchange("second")
 				if err := replicas[0].call(t, second); after.open {
-					wantCode(t, err, approval.TooMany)
+					WantCode(t, err, approval.TooMany)
 				} else {
-					wantAsks(t, second, err, `{"action":"accept"}`)
+					WantAsks(t, second, err, `{"action":"accept"}`)
 				}
 			})
 		})
@@ -180,34 +181,34 @@ func TestPausedCallsAreOpen(t *testing.T) {
 }
 
 // The journal of each replica has its runs of a call.
-func TestJournalsOfReplicas(t *testing.T) {
-	replicas := newReplicas(t, 3, questioningTool(1), approval.Elicitation())
+func (s Suite) TestJournalsOfReplicas(t *testing.T) {
+	replicas := s.newReplicas(t, 3, questioningTool(1), approval.Elicitation())
 	var paths []string
 	for i, r := range replicas {
 		paths = append(paths, filepath.Join(t.TempDir(), "journal"))
-		journal, err := approval.OpenJournal(paths[i], quiet())
+		journal, err := approval.OpenJournal(paths[i], Quiet())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer journal.Close()
-		r.journal.fails = journal.Append
+		r.journal.Fails = journal.Append
 	}
-	e := newExchange("call")
-	wantAsks(t, e, replicas[0].call(t, e), acceptedForm)
-	wantAsks(t, e, replicas[1].call(t, e), `{"action":"accept"}`)
+	e := NewExchange("call")
+	WantAsks(t, e, replicas[0].call(t, e), acceptedForm)
+	WantAsks(t, e, replicas[1].call(t, e), `{"action":"accept"}`)
 	if err := replicas[2].call(t, e); err != nil {
 		t.Fatal(err)
 	}
-	wantEvents(t, replicas[0].journal, "asked", "paused")
-	wantEvents(t, replicas[1].journal, "asked", "approved", "executing", "paused")
-	wantEvents(t, replicas[2].journal, "resumed", "executed")
+	WantEvents(t, replicas[0].journal, "asked", "paused")
+	WantEvents(t, replicas[1].journal, "asked", "approved", "executing", "paused")
+	WantEvents(t, replicas[2].journal, "resumed", "executed")
 	for i, r := range replicas {
-		for _, entry := range r.journal.entries {
-			if entry.Replica != fmt.Sprint("replica-", i) || entry.ID != replicas[0].journal.entries[0].ID {
+		for _, entry := range r.journal.Entries {
+			if entry.Replica != fmt.Sprint("replica-", i) || entry.ID != replicas[0].journal.Entries[0].ID {
 				t.Errorf("replica %d has the entry %+v", i, entry)
 			}
 		}
-		if first := r.journal.entries[0]; first.Caller != "anna" || first.Tool != "write" || first.Deadline.IsZero() {
+		if first := r.journal.Entries[0]; first.Caller != "anna" || first.Tool != "write" || first.Deadline.IsZero() {
 			t.Errorf("the first entry of replica %d is %+v", i, first)
 		}
 		if summary, err := approval.Verify(paths[i]); err != nil || len(summary.Open) != 0 {
@@ -217,21 +218,21 @@ func TestJournalsOfReplicas(t *testing.T) {
 }
 
 // If all replicas get the same answer at the same time, one continues the call.
-func TestContinuedOnce(t *testing.T) {
+func (s Suite) TestContinuedOnce(t *testing.T) {
 	f := questioningTool(1)
-	replicas := newReplicas(t, 3, f, says(yes, nil))
-	for i := range 200 {
-		e := newExchange(fmt.Sprint("call-", i))
-		wantAsks(t, e, replicas[i%3].call(t, e), `{"action":"accept"}`)
-		before := len(f.ran())
+	replicas := s.newReplicas(t, 3, f, Says(yes, nil))
+	for i := range s.many(200) {
+		e := NewExchange(fmt.Sprint("call-", i))
+		WantAsks(t, e, replicas[i%3].call(t, e), `{"action":"accept"}`)
+		before := len(f.Ran())
 		errs := make([]error, len(replicas))
 		var running sync.WaitGroup
 		for j, r := range replicas {
-			copied := e.copy()
+			copied := e.Copy()
 			running.Go(func() { errs[j] = r.call(t, copied) })
 		}
 		running.Wait()
-		if n := len(f.ran()) - before; n != 1 {
+		if n := len(f.Ran()) - before; n != 1 {
 			t.Errorf("the tool ran %d times", n)
 		}
 		if i := slices.Index(errs, nil); i < 0 {
@@ -240,31 +241,31 @@ func TestContinuedOnce(t *testing.T) {
 			errs = slices.Delete(errs, i, i+1)
 		}
 		for _, err := range errs {
-			wantCode(t, err, approval.Spent)
+			WantCode(t, err, approval.Spent)
 		}
 	}
 }
 
 // A call that was running when its replica was killed is not continued anywhere.
-func TestKilledDuringARun(t *testing.T) {
+func (s Suite) TestKilledDuringARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := questioningTool(1)
-		replicas := newReplicas(t, 2, f, says(yes, nil))
-		e := newExchange("call")
-		wantAsks(t, e, replicas[0].call(t, e), `{"action":"accept"}`)
-		asks, hangs := f.then, make(chan struct{})
-		f.then = func(context.Context, *mcp.Call) (mcp.Result, error) {
+		replicas := s.newReplicas(t, 2, f, Says(yes, nil))
+		e := NewExchange("call")
+		WantAsks(t, e, replicas[0].call(t, e), `{"action":"accept"}`)
+		asks, hangs := f.Then, make(chan struct{})
+		f.Then = func(context.Context, *mcp.Call) (mcp.Result, error) {
 			<-hangs // as if it was killed: nothing of it happens
 			return nil, errors.New("killed")
 		}
 		var killed sync.WaitGroup
-		killed.Go(func() { _ = replicas[0].call(t, e.copy()) })
+		killed.Go(func() { _ = replicas[0].call(t, e.Copy()) })
 		synctest.Wait()
-		f.then = asks
-		wantCode(t, replicas[1].call(t, e), approval.Spent)
+		f.Then = asks
+		WantCode(t, replicas[1].call(t, e), approval.Spent)
 		close(hangs)
 		killed.Wait()
-		if n := len(f.ran()); n != 2 {
+		if n := len(f.Ran()); n != 2 {
 			t.Errorf("the tool had %d runs, want the two of one execution", n)
 		}
 	})
@@ -272,30 +273,30 @@ func TestKilledDuringARun(t *testing.T) {
 
 // While the store is down, calls that ask their caller fail, and others run. Then everything works
 // as before.
-func TestStoreIsDown(t *testing.T) {
+func (s Suite) TestStoreIsDown(t *testing.T) {
 	f := questioningTool(1)
-	r := newReplicas(t, 1, f, says(yes, nil))[0]
+	r := s.newReplicas(t, 1, f, Says(yes, nil))[0]
 	wantUnreachable := func(err error) {
 		t.Helper()
-		wantCode(t, err, approval.Failed)
-		wantCalled(t, err, true)
+		WantCode(t, err, approval.Failed)
+		WantCalled(t, err, true)
 		if err == nil || !strings.Contains(err.Error(), "the store of the approvals cannot be reached") || !errors.Is(err, errDown) {
 			t.Errorf("the error is %v", err)
 		}
 	}
 	r.store.down.Store(true)
-	wantUnreachable(r.call(t, newExchange("a")))
-	wantEvents(t, r.journal, "asked", "approved", "executing", "failed")
-	answered := newExchange("b")
-	answered.answers["question 0"] = json.RawMessage(`{"action":"accept"}`)
+	wantUnreachable(r.call(t, NewExchange("a")))
+	WantEvents(t, r.journal, "asked", "approved", "executing", "failed")
+	answered := NewExchange("b")
+	answered.Answers["question 0"] = json.RawMessage(`{"action":"accept"}`)
 	if err := r.call(t, answered); err != nil {
 		t.Errorf("a call that does not ask: %v", err)
 	}
 	r.store.down.Store(false)
-	e := newExchange("c")
-	wantAsks(t, e, r.call(t, e), `{"action":"accept"}`)
+	e := NewExchange("c")
+	WantAsks(t, e, r.call(t, e), `{"action":"accept"}`)
 	r.store.down.Store(true)
-	wantUnreachable(r.call(t, e.copy()))
+	wantUnreachable(r.call(t, e.Copy()))
 	r.store.down.Store(false)
 	if err := r.call(t, e); err != nil {
 		t.Errorf("after the failure: %v", err)
@@ -303,40 +304,44 @@ func TestStoreIsDown(t *testing.T) {
 }
 
 // A call that has changed, is too late, or whose caller has disconnected is not continued.
-func TestNotContinued(t *testing.T) {
+func (s Suite) TestNotContinued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := questioningTool(1)
-		replicas := newReplicas(t, 2, f, says(yes, nil))
-		paused := func(id string) *exchange {
-			e := newExchange(id)
-			wantAsks(t, e, replicas[0].call(t, e), `{"action":"accept"}`)
+		replicas := s.newReplicas(t, 2, f, Says(yes, nil))
+		paused := func(id string) *Exchange {
+			e := NewExchange(id)
+			WantAsks(t, e, replicas[0].call(t, e), `{"action":"accept"}`)
 			return e
 		}
-		changed := paused("changed")
-		_, err := replicas[1].invoke(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/b"}`, changed))
-		wantCode(t, err, approval.Changed)
-		wantCode(t, replicas[1].call(t, changed), approval.Spent)
+		calls := 4
+		if !s.Carried {
+			calls++
+			changed := paused("changed")
+			_, err := replicas[1].invoke(t.Context(), NewCall(t, "anna", "write", `{"path":"/tmp/b"}`, changed))
+			WantCode(t, err, approval.Changed)
+			WantCode(t, replicas[1].call(t, changed), approval.Spent)
+		}
 		other := paused("other")
-		_, err = replicas[1].invoke(t.Context(), newCall(t, "eve", "write", `{"path":"/tmp/a"}`, other))
-		wantCode(t, err, approval.Changed)
-		compiled, err := policy.Compile(rules("dangerous", ""))
+		_, err := replicas[1].invoke(t.Context(), NewCall(t, "eve", "write", `{"path":"/tmp/a"}`, other))
+		WantCode(t, err, approval.Changed)
+		compiled, err := policy.Compile(Rules("dangerous", ""))
 		if err != nil {
 			t.Fatal(err)
 		}
-		restarted := guarded(approval.Guard(compiled, says(yes, nil), replicas[1].options), f.invoke)
-		_, err = restarted(t.Context(), newCall(t, "anna", "write", `{"path":"/tmp/a"}`, paused("another rule")))
-		wantCode(t, err, approval.Changed)
+		restarted := s.Guarded(approval.Guard(compiled, Says(yes, nil), replicas[1].options), f.Invoke)
+		_, err = restarted(t.Context(), NewCall(t, "anna", "write", `{"path":"/tmp/a"}`, paused("another rule")))
+		WantCode(t, err, approval.Changed)
 		gone := paused("gone")
-		for _, fn := range gone.onDone {
+		for _, fn := range gone.Done {
 			fn()
 		}
-		wantCode(t, replicas[1].call(t, gone), approval.Spent)
+		WantCode(t, replicas[1].call(t, gone), approval.Spent)
 		late := paused("late")
 		sleep(5 * time.Minute)
-		wantCode(t, replicas[1].call(t, late), approval.Expired)
+		WantCode(t, replicas[1].call(t, late), approval.Expired)
 		sleep(time.Minute)
-		wantCode(t, replicas[1].call(t, late), approval.Expired)
-		if n := len(f.ran()); n != 5 {
+		WantCode(t, replicas[1].call(t, late), approval.Expired)
+		if n := len(f.Ran()); n != calls {
 			t.Errorf("the tool had %d runs, want one for each call", n)
 		}
 	})
