@@ -140,7 +140,10 @@ type ProxyOptions struct {
 
 	// Middleware and OnSession apply to all sessions with the server; see [client.Options]. [mcp.Call.Target] of a
 	// forwarded call is the called entry, with its name on the server as Origin.Name. OnSession may be called
-	// concurrently.
+	// concurrently. Middleware runs when a forwarded call is about to be sent: one of MaxCalls is free, and the session is
+	// open. [Options].CallMiddleware runs after the guards, and its context has the same values. So the time between the two
+	// is spent waiting for a slot or for the start of the server, and the time in Middleware is the server's, in the legacy
+	// era with the answers to its questions. A call that is sent again, because the session had ended, runs Middleware again.
 	Middleware []mcp.Middleware
 	OnSession  func(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
 
