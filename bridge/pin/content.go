@@ -127,6 +127,7 @@ func (p *Provider) checkContent(uri string, result mcp.Result) error {
 	}
 	if err == nil && isPinned && pinned == now {
 		p.pins.setContent(uri, nil)
+		p.pins.lock.keep(now, definition)
 		return nil
 	}
 	pending := &Pending{Server: p.pins.alias, Entry: of, Reason: reasonOf(err, isPinned), OldDigest: pinned, NewDigest: now, Err: err}

@@ -39,13 +39,15 @@
 //     checked against the current catalog, not against the one that the client has seen. Contents are checked
 //     when they are read.
 //  2. A damaged or incomplete lock is an error. It never has fewer pins than were written.
-//  3. [Lock.Accept] accepts the pending definition, and [Lock.Pin] the given digest. A
+//  3. [Lock.Accept] accepts the pending definition, and [Lock.AcceptDigest] only the one that was shown. A
 //     definition that has changed in between stays quarantined.
 //  4. A definition has at most 1 MiB, a content 8 MiB, and a name or URI 256 bytes. A lock has at most 16,384 pins of
 //     all servers together, and its file 64 MiB. [Options.TrustNew] makes at most 4,096 pins of one server. At most
 //     256 contents of a server are pending, with 32 MiB.
 //  5. [Lock] and [Provider] may be used concurrently. A call of an accepted tool costs one
 //     look-up and no allocation.
-//  6. One lock serves all servers of a process. Processes that share a file detect each other's
+//  6. The accepted definitions are kept beside the lock file, at most 64 MiB, so that [Pending.Diff] shows what has changed,
+//     also after a restart. One with another digest is ignored. No decision depends on them.
+//  7. One lock serves all servers of a process. Processes that share a file detect each other's
 //     changes and do not merge them; see [Lock.Save].
 package pin

@@ -61,13 +61,20 @@ func (l *Lock) Reload() error {
 //
 // If another program has changed the file, the error is [ErrFileChanged]: call [Lock.Reload] and
 // accept again. Two processes that save at the same moment may not detect it.
+//
+// Save also writes the accepted definitions, one file each, into a folder with the name of the lock file and ".d", and
+// removes those that are pinned no more. They are for [Pending].Before only. Definitions beyond 64 MiB in all are not kept.
 func (l *Lock) Save() error {
 	l.saving.Lock()
 	defer l.saving.Unlock()
 	l.mu.Lock()
-	edits, isSaved, all := l.edits, l.edits == l.saved, l.contents()
+	edits, isSaved, all, unwritten := l.edits, l.edits == l.saved, l.contents(), len(l.unwritten)
 	l.mu.Unlock()
-	if l.path == "" || isSaved {
+	switch {
+	case l.path == "" || isSaved && unwritten == 0:
+		return nil
+	case isSaved: // the file may have pins of another process by now, and the folder may be read-only
+		_ = l.saveDefinitions(false)
 		return nil
 	}
 	if err := l.checkFile(); err != nil {
@@ -78,7 +85,7 @@ func (l *Lock) Save() error {
 		return fmt.Errorf("saving %s: %w", l.path, err)
 	}
 	l.onDisk, l.saved = text, edits
-	return nil
+	return l.saveDefinitions(true)
 }
 
 // checkFile returns ErrFileChanged if the file has changed since it was last read or written.

@@ -2,6 +2,7 @@ package pin
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,6 +48,10 @@ type Lock struct {
 	servers map[string]*serverPins
 	count   int    // of all pins
 	edits   uint64 // how often pins have changed
+	// unwritten are accepted definitions for the next Save, and written are the digests of those in the folder.
+	unwritten      map[string]json.RawMessage
+	unwrittenBytes int
+	written        map[string]bool
 
 	saving sync.Mutex // guards the following fields and the file; taken before mu
 	saved  uint64     // the edits that are in the file
@@ -84,34 +89,55 @@ func (l *Lock) Pin(server string, e Entry, digest string) error {
 
 // Accept pins the pending definitions of entries, all or none. The error is [ErrNotPending] for
 // an entry that is not in [Lock.Pending], says that an entry is invalid, or is [ErrFull]. A program
-// that has shown a definition to a person calls [Lock.Pin] with its digest instead, since
-// another definition may be pending by now.
+// that has shown a definition to a person calls [Lock.AcceptDigest] instead, since another definition
+// may be pending by now.
 func (l *Lock) Accept(server string, entries ...Entry) error {
-	p := l.server(server)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	accepted := make(digests, len(entries))
 	for _, e := range entries {
 		accepted[e] = ""
 	}
+	return l.accept(server, accepted)
+}
+
+// AcceptDigest pins the pending definition of an entry if its digest is still [Pending.NewDigest] as it was shown. Otherwise
+// the error is [ErrNotPending], as for an entry that is not pending. The other errors are the same as for [Lock.Accept].
+func (l *Lock) AcceptDigest(server string, e Entry, digest string) error {
+	if err := checkDigest(digest); err != nil {
+		return err
+	}
+	return l.accept(server, digests{e: digest})
+}
+
+// accept pins pending entries. A digest of accepted is "", or the one that must be pending.
+func (l *Lock) accept(server string, accepted digests) error {
+	entries := slices.SortedFunc(maps.Keys(accepted), compareEntries)
+	p := l.server(server)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := make(digests, len(entries))
 	kept := make([]Pending, 0, len(p.pending))
 	for _, pending := range p.pending {
-		switch _, ok := accepted[pending.Entry]; {
-		case !ok:
+		switch digest, ok := accepted[pending.Entry]; {
+		case !ok || digest != "" && digest != pending.NewDigest:
 			kept = append(kept, pending)
 		case pending.Err != nil:
 			return fmt.Errorf("the %s %.256q of %.256q cannot be accepted: %w", pending.Kind.what(), pending.Name, server, pending.Err)
 		default:
-			accepted[pending.Entry] = pending.NewDigest
+			found[pending.Entry] = pending.NewDigest
 		}
 	}
 	for _, e := range entries {
-		if accepted[e] == "" {
+		if found[e] == "" {
 			return fmt.Errorf("the %s %.256q of %.256q: %w", e.Kind.what(), e.Name, server, ErrNotPending)
 		}
 	}
-	if err := p.add(accepted); err != nil {
+	if err := p.add(found); err != nil {
 		return err
+	}
+	for _, pending := range p.pending {
+		if found[pending.Entry] != "" {
+			l.keepLocked(pending.NewDigest, pending.After)
+		}
 	}
 	p.pending = kept
 	return nil
@@ -123,10 +149,15 @@ func (l *Lock) Accept(server string, entries ...Entry) error {
 // the catalog changes. A content is pending after it has been read; see [Provider.ReadContents].
 func (l *Lock) Pending() []Pending {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	var all []Pending
 	for _, p := range l.servers {
 		all = append(all, p.pending...)
+	}
+	l.mu.Unlock()
+	for i := range all {
+		if p := &all[i]; p.Before == nil && p.OldDigest != "" {
+			p.Before = l.definition(p.Kind, p.OldDigest)
+		}
 	}
 	slices.SortFunc(all, func(a, b Pending) int {
 		return cmp.Or(cmp.Compare(a.Server, b.Server), compareEntries(a.Entry, b.Entry))

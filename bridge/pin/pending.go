@@ -27,8 +27,8 @@ type Pending struct {
 	OldDigest string
 	// NewDigest is the current digest, "" for an invalid entry.
 	NewDigest string
-	// Before is the accepted definition, or nil if the server has not shown it since the
-	// process started: the lock stores digests only.
+	// Before is the accepted definition. It is nil for a new entry, and if neither this process has seen it nor the folder
+	// beside the lock file has it; see [Lock.Save].
 	Before json.RawMessage
 	// After is the current definition. For a content it is an object with the member contents. It is written by a server that may be hostile: escape
 	// it before showing it to a person.

@@ -284,6 +284,9 @@ func (p *Provider) compare(e *evaluation, of Entry, t, before *evaluated) (diffe
 	pinned, isPinned := (*e.pinned)[of]
 	if t.err == nil && isPinned && pinned == t.digest {
 		t.accepted, t.isListed = t.definition, true
+		if before == nil || !bytes.Equal(before.accepted, t.definition) {
+			p.pins.lock.keep(t.digest, t.definition)
+		}
 		return false
 	}
 	if before != nil {

@@ -82,7 +82,7 @@ var hostileRuns = []hostileRun{
 	{line: "pack -name io.example/calc -url https://x.example/mcp -description x -version 1.0.0 TARGET", deep: failed, endless: failed, written: []string{"dist", "dist/server.json", "dist/server-card.json"}},
 	{line: "-config mcp.json prompts"},
 	{line: "pins list", odd: checkFailed, deep: unreachable, endless: unreachable},
-	{line: "pins accept -all", deep: unreachable, endless: unreachable, written: []string{"mcp.lock"}},
+	{line: "pins accept -all", deep: unreachable, endless: unreachable, written: []string{"mcp.lock", "mcp.lock.d"}},
 	{line: "serve -lock mcp.lock", stdin: hostileRequests, written: []string{"mcp.lock"}, protocol: true},
 	{line: "dev CHILD", stdin: hostileRequests, protocol: true},
 }
@@ -206,6 +206,7 @@ func (r *hostileRun) checkFiles(t *testing.T, root, work string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name, within := strings.CutPrefix(path, work+string(filepath.Separator))
+		name, _, _ = strings.Cut(name, string(filepath.Separator))
 		if err != nil || d.IsDir() && !within || within && (name == "mcp.json" || name == "old.log" || slices.Contains(r.written, name)) {
 			return err
 		}

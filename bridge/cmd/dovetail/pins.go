@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -24,7 +25,7 @@ var pinsCommand = &command{
 	name: "pins", args: "[FLAGS] list, or pins [FLAGS] accept [ENTRY…]", short: "accept what dovetail serve -lock may offer",
 	long: `list starts the servers of the configuration file, and prints the tools, prompts, resources, templates,
 skills and events that are new or have changed since they were accepted, and so the contents of resources
-whose URIs begin with ui://. An ENTRY is the name of a tool, or as it is printed, such as prompt:NAME. The exit
+whose URIs begin with ui://. Of a changed entry it prints the members that differ. An ENTRY is the name of a tool, or as it is printed, such as prompt:NAME. The exit
 status is 2 if there are any, and otherwise 4 if a server did not start. accept accepts the named entries, or
 all of them with -all, which accepts nothing if a server did not start. A running dovetail serve reads the lock file when it changes.`,
 	run: runPins,
@@ -166,27 +167,54 @@ func printPins(env *environment, pending []pin.Pending, asJSON bool) error {
 		Reason     string          `json:"reason"`
 		OldDigest  string          `json:"oldDigest,omitempty"`
 		NewDigest  string          `json:"newDigest,omitempty"`
+		Before     json.RawMessage `json:"before,omitempty"`
 		Definition json.RawMessage `json:"definition"`
 	}
-	list := []shown{}
-	for _, p := range pending {
-		list = append(list, shown{p.Kind, p.Name, p.Reason, p.OldDigest, p.NewDigest, p.After})
-	}
 	if asJSON {
+		list := []shown{}
+		for _, p := range pending {
+			list = append(list, shown{p.Kind, p.Name, p.Reason, p.OldDigest, p.NewDigest, p.Before, p.After})
+		}
 		text, err := json.MarshalIndent(list, "", "  ")
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(env.stdout, "%s\n", text)
 	} else {
-		for _, p := range list {
-			fmt.Fprintf(env.stdout, "%-8s %s\n         %s\n", p.Reason, peertext.Escape(entryText(pin.Entry{Kind: p.Kind, Name: p.Name})), peertext.Cut(peertext.EscapeJSON(p.Definition), maxText))
+		for i := range pending {
+			printPending(env.stdout, &pending[i])
 		}
 	}
-	if len(list) > 0 {
+	if len(pending) > 0 {
 		return checkFailed
 	}
 	return nil
+}
+
+// printPending prints an entry with the members that have changed, or the definition if the accepted one is not known.
+func printPending(w io.Writer, p *pin.Pending) {
+	fmt.Fprintf(w, "%-8s %s\n", p.Reason, peertext.Escape(entryText(p.Entry)))
+	differences, err := p.Diff()
+	if p.Before == nil || err != nil {
+		fmt.Fprintf(w, "         %s\n", shownJSON(p.After))
+		return
+	}
+	for _, d := range differences {
+		fmt.Fprintf(w, "         %s\n", d.Member)
+		for _, side := range []struct {
+			sign  string
+			value json.RawMessage
+		}{{"-", d.Before}, {"+", d.After}} {
+			if side.value != nil {
+				fmt.Fprintf(w, "         %s %s\n", side.sign, shownJSON(side.value))
+			}
+		}
+	}
+}
+
+// shownJSON returns text of a server for a terminal.
+func shownJSON(text json.RawMessage) string {
+	return peertext.Cut(peertext.EscapeJSON(text), maxText)
 }
 
 var journalCommand = &command{
