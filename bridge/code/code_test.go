@@ -191,6 +191,40 @@ func TestPicturesPassByHandle(t *testing.T) {
 	}
 }
 
+// TestValuesOfResults: what a script gets of each kind of result.
+func TestValuesOfResults(t *testing.T) {
+	const image = `{"type":"image","mimeType":"image/png","data":"UE5H"}`
+	const handle = `{"bytes":3,"handle":"c1.1","mimeType":"image/png","type":"image"}`
+	var result string
+	tools := server.New(mcp.Implementation{Name: "tools"}, nil)
+	server.AddRawTool(tools, server.Tool{Name: "get", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *server.Request, json.RawMessage) (mcp.Result, error) {
+		return mcp.Raw(result), nil
+	})
+	session := connect(t, tools.Provider(), nil, nil)
+	for _, test := range []struct{ result, want string }{
+		{`{"content":[]}`, `""`},
+		{`{"content":[{"type":"text","text":"a"}]}`, `"a"`},
+		{`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, `"a\nb"`},
+		{`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"isError":true}`, `ToolError: a\nb`},
+		{`{"content":[{"type":"text","text":"a"}],"structuredContent":{"b":1}}`, `{"b":1}`},
+		{`{"content":[` + image + `],"structuredContent":{"b":1}}`, `{"b":1}`},
+		{`{"content":[` + image + `]}`, `[` + handle + `]`},
+		{`{"content":[` + image + `,{"type":"text","text":"a"}]}`, `[` + handle + `,"a"]`},
+		{`{"content":[` + image + `,{"type":"text","text":"a"}],"isError":true}`, `ToolError: a`},
+		{`{"content":[{"type":"resource_link","uri":"app:r","name":"r"}]}`, `[{"type":"resource_link","uri":"app:r","name":"r"}]`},
+	} {
+		result = test.result
+		r := run(t, session, `return tools.get().catch(e => { throw new Error("ToolError: " + e.message) })`)
+		got := string(r.Value)
+		if r.IsError {
+			got = strings.ReplaceAll(strings.TrimPrefix(strings.Split(r.Error, "\n    at")[0], "Error: "), "\n", `\n`)
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.result, got, test.want)
+		}
+	}
+}
+
 // TestCallsAreListed: calls of one function in a row are one line.
 func TestCallsAreListed(t *testing.T) {
 	session := connect(t, newTools(&ledger{}).Provider(), nil, nil)

@@ -19,7 +19,9 @@
 //	const f = await files.read_text_file({ path: "a.txt" })
 //
 // Tools without a server are in the object tools. The value is the structured content of the result or, without it, its text.
-// Images, sounds and other binary content are objects with a handle: a script passes them on by returning them. A call that
+// A result with content that is not text is a list instead, of its texts and other content. Images, sounds and other binary
+// content are objects with a handle in it: a script passes them on by returning them. Other results are in the memory of the
+// script, and what a result has beside structured content is left out. A call that
 // fails throws a ToolError; a call that may have been executed although there is no answer throws an UnknownOutcome, which is
 // a ToolError too. Numbers are those of JavaScript: integers above 2^53 lose digits.
 //

@@ -31,7 +31,7 @@ const files = await fs.search_files({path: "docs", pattern: "*.md"})
 const texts = await Promise.all(files.map(path => fs.read_text_file({path})))
 return texts.filter(text => text.includes("TODO")).length
 
-A function takes one object. Its value is the structured result of the tool, or else its text. A call that fails throws a ToolError. Images in what the program returns are shown to you. There are no modules, files, network or timers. console.log is for notes.`
+A function takes one object. Its value is the structured result of the tool, or else its text; with images, a list of both. A call that fails throws a ToolError. Images in what the program returns are shown to you. There are no modules, files, network or timers. console.log is for notes.`
 
 	scriptInput = `{"type":"object","properties":{` +
 		`"script":{"type":"string","maxLength":%d,"description":"The program: statements in JavaScript, with return and await"}},` +

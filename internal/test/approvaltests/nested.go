@@ -40,7 +40,7 @@ func (c *Caller) Guarded(guard mcp.Guard, tool mcp.Handler) mcp.Handler {
 		if err := s.Mount(provider, nil); err != nil {
 			return nil, err
 		}
-		defer s.Shutdown(context.WithoutCancel(ctx))
+		defer func() { _ = s.Shutdown(context.WithoutCancel(ctx)) }()
 		params, err := json.Marshal(c.Params(call.Target(), call.Member("arguments")))
 		if err != nil {
 			return nil, err
