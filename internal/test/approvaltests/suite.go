@@ -25,7 +25,7 @@ func (s Suite) Run(t *testing.T) {
 	tests := reflect.ValueOf(s)
 	for i := range tests.NumMethod() {
 		name := tests.Type().Method(i).Name
-		if test, ok := tests.Method(i).Interface().(func(*testing.T)); ok && strings.HasPrefix(name, "Test") {
+		if test, ok := reflect.TypeAssert[func(*testing.T)](tests.Method(i)); ok && strings.HasPrefix(name, "Test") {
 			t.Run(strings.TrimPrefix(name, "Test"), test)
 		}
 	}
