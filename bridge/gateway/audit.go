@@ -11,10 +11,8 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
-	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
-	"github.com/dovetail-go/dovetail/server"
 )
 
 // An Audit logs one record for each call, including refused ones, and one for each decision of
@@ -56,57 +54,15 @@ type Audit struct {
 	Arguments bool
 }
 
-// Outcomes that are not codes of failures.
-const (
-	outcomeOK        = "ok"
-	outcomeToolError = "tool_error"
-	outcomePanic     = "panic"
-)
-
 // Middleware is a [mcp.Middleware] that logs calls.
 func (a *Audit) Middleware(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
-		begun, outcome := time.Now(), outcomePanic
+		begun, outcome := time.Now(), frontend.Panicked
 		defer func() { a.record(ctx, call, outcome, err, time.Since(begun)) }()
 		result, err = next(ctx, call)
-		switch {
-		case err != nil:
-			outcome = frontend.CallFailureOf(call, err).Code
-			failed, ok := errors.AsType[*server.FunctionError](err)
-			switch {
-			case !ok || outcome != frontend.Internal || call.Method() != mcp.MethodToolsCall:
-			case failed.Arguments:
-				outcome = frontend.BadParams
-			default:
-				outcome = outcomeToolError
-			}
-		case call.Method() == mcp.MethodToolsCall:
-			outcome, result, err = toolOutcome(result)
-		default:
-			outcome = outcomeOK
-		}
+		outcome, result, err = frontend.Outcome(call, result, err)
 		return result, err
 	}
-}
-
-// toolOutcome returns the outcome of a result. It also returns the result, which it encodes if
-// necessary.
-func toolOutcome(result mcp.Result) (outcome string, same mcp.Result, err error) {
-	if _, continues := result.(*mcp.Task); continues {
-		return outcomeOK, result, nil
-	}
-	raw, ok := result.(mcp.Raw)
-	if !ok && result != nil {
-		encoded, err := result.AppendJSON(nil)
-		if err != nil {
-			return "internal", nil, err
-		}
-		raw, result = encoded, mcp.Raw(encoded)
-	}
-	if members, err := jsonscan.ReadObject(raw); err == nil && string(members.Get("isError")) == "true" {
-		return outcomeToolError, result, nil
-	}
-	return outcomeOK, result, nil
 }
 
 func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err error, took time.Duration) {
@@ -132,7 +88,7 @@ func (a *Audit) record(ctx context.Context, call *mcp.Call, outcome string, err 
 		attrs = append(attrs, slog.String("arguments", string(arguments)))
 	}
 	level := slog.LevelInfo
-	if call.Method() == mcp.MethodTasksGet && outcome == outcomeOK { // clients poll for minutes
+	if call.Method() == mcp.MethodTasksGet && outcome == frontend.OK { // clients poll for minutes
 		level = slog.LevelDebug
 	}
 	a.logger().LogAttrs(ctx, level, "call", attrs...)

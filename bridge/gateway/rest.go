@@ -130,7 +130,7 @@ func (f *restFrontend) post(w http.ResponseWriter, r *http.Request, name string)
 		if text := read.text(); text != nil {
 			message = jsonscan.Unquote(text)
 		}
-		writeFailure(w, &frontend.Failure{Code: outcomeToolError, Status: http.StatusUnprocessableEntity, Message: message}, result)
+		writeFailure(w, &frontend.Failure{Code: frontend.ToolError, Status: http.StatusUnprocessableEntity, Message: message}, result)
 	case declares && read.structured == nil:
 		writeFailure(w, &frontend.Failure{Code: frontend.Malformed, Status: http.StatusBadGateway, Message: "the tool has an output schema but returned no structured content; the call was executed"}, result)
 	case declares:

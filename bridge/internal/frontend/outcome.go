@@ -1,0 +1,56 @@
+package frontend
+
+import (
+	"errors"
+
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+// Outcomes of calls that are not codes of failures.
+const (
+	OK        = "ok"
+	ToolError = "tool_error" // the result of the tool says so, or its function has returned an error
+	Panicked  = "panic"
+)
+
+// Outcome returns what became of a call: one of the outcomes, or the code of a failure. It also returns the result and the
+// error, since it encodes the result of a tool if necessary.
+func Outcome(call *mcp.Call, result mcp.Result, err error) (outcome string, same mcp.Result, failed error) {
+	if err == nil {
+		if call.Method() == mcp.MethodToolsCall {
+			return toolOutcome(result)
+		}
+		return OK, result, nil
+	}
+	outcome = CallFailureOf(call, err).Code
+	function, ok := errors.AsType[*server.FunctionError](err)
+	switch {
+	case !ok || outcome != Internal || call.Method() != mcp.MethodToolsCall:
+	case function.Arguments:
+		outcome = BadParams
+	default:
+		outcome = ToolError
+	}
+	return outcome, result, err
+}
+
+// toolOutcome returns the outcome of the result of a tool.
+func toolOutcome(result mcp.Result) (outcome string, same mcp.Result, err error) {
+	if _, continues := result.(*mcp.Task); continues {
+		return OK, result, nil
+	}
+	raw, ok := result.(mcp.Raw)
+	if !ok && result != nil {
+		encoded, err := result.AppendJSON(nil)
+		if err != nil {
+			return Internal, nil, err
+		}
+		raw, result = encoded, mcp.Raw(encoded)
+	}
+	if members, err := jsonscan.ReadObject(raw); err == nil && string(members.Get("isError")) == "true" {
+		return ToolError, result, nil
+	}
+	return OK, result, nil
+}
