@@ -55,6 +55,19 @@ func approve(ctx context.Context, approver Approver, r *Request) (a Answer, err 
 	return a, err
 }
 
+// observed returns the approver, with calls of Options.OnAsk.
+func (g *guard) observed() Approver {
+	if g.opts.OnAsk == nil {
+		return g.approver
+	}
+	return ApproverFunc(func(ctx context.Context, r *Request) (a Answer, err error) {
+		if answered := g.opts.OnAsk(ctx, r); answered != nil {
+			defer func() { answered(a, err) }()
+		}
+		return g.approver.Approve(ctx, r)
+	})
+}
+
 // Errors of [Prompt.Decide].
 var (
 	// ErrDecided reports that the prompt has been answered before.

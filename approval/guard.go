@@ -67,6 +67,10 @@ type Options struct {
 	// Replica names this process in the entries of the journal, such as its host name. Default
 	// "".
 	Replica string
+	// OnAsk is called when the approver is asked, with the context of the call. It returns a function for the answer, or nil. The
+	// error of the answer is an *[mcp.InputRequired] if the caller must be asked; then OnAsk is called again for the same request.
+	// It is not called for a call whose approval is remembered. A panic refuses the call. It is called concurrently.
+	OnAsk func(ctx context.Context, r *Request) (answered func(a Answer, err error))
 	// RecordArguments makes the journal record the arguments, including secrets. By default
 	// it records their digest.
 	RecordArguments bool

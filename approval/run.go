@@ -126,7 +126,7 @@ func (r *run) ask(ctx context.Context) (a Answer, err error) {
 		r.describe(ctx, "waiting for approval")
 		defer r.describe(ctx, "")
 	}
-	a, err = approve(ctx, r.guard.approver, r.grant.request)
+	a, err = approve(ctx, r.guard.observed(), r.grant.request)
 	if errors.Is(err, ErrClosed) && r.guard.grants.stored(r.grant) != nil {
 		<-ctx.Done()
 		return Answer{}, context.Cause(ctx)
