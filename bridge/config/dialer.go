@@ -85,6 +85,28 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 	return nil, fmt.Errorf("server %s: expected stdio, http, sse or ws as its type", r.Alias)
 }
 
+// Secrets returns the values that are not shown when the server is printed: those of environment variables and headers, the secret
+// of the registration, and arguments and parts of the URL with expanded variables.
+func (r *Resolved) Secrets() []string {
+	var secrets []string
+	for _, values := range []map[string]Secret{r.Env, r.Headers} {
+		for _, name := range sortedKeys(values) {
+			secrets = append(secrets, values[name].Reveal())
+		}
+	}
+	for _, value := range r.Headers { // without the scheme of Authorization
+		if _, credentials, ok := strings.Cut(value.Reveal(), " "); ok {
+			secrets = append(secrets, credentials)
+		}
+	}
+	for _, part := range append([]Secret{r.ClientSecret, r.URL}, r.Args...) {
+		if text := part.Reveal(); text != part.String() { // it contains the value of a variable
+			secrets = append(secrets, text, difference(text, part.String()))
+		}
+	}
+	return secrets
+}
+
 // difference returns the part of text that remains without the beginning and the end that it has in common with another
 // text. The part is the value of a variable if the other text has the variable's name there.
 func difference(text, other string) string {
@@ -101,24 +123,19 @@ func difference(text, other string) string {
 
 func (r *Resolved) command(o *DialOptions) transport.Dialer {
 	args := make([]string, len(r.Args))
-	var secrets []string
 	for i, arg := range r.Args {
 		args[i] = arg.Reveal()
-		if args[i] != arg.String() { // it contains the value of a variable
-			secrets = append(secrets, args[i], difference(args[i], arg.String()))
-		}
 	}
 	env := make([]string, 0, len(r.Env))
 	for _, name := range sortedKeys(r.Env) {
 		env = append(env, name+"="+r.Env[name].Reveal())
-		secrets = append(secrets, r.Env[name].Reveal())
 	}
 	path := r.Command.Reveal()
 	if o.Wrap != nil {
 		path, args = o.Wrap(path, args...)
 	}
 	return &redactingDialer{r, stdio.Command(path, args, &stdio.CommandOptions{
-		Env: env, InheritEnv: r.Options.InheritEnv, Dir: cmp.Or(r.Dir.Reveal(), o.Dir), Name: r.Alias, Stderr: o.Stderr, Secrets: secrets, MaxLine: int(o.MaxMessage), Conn: o.Conn, Logger: o.Logger,
+		Env: env, InheritEnv: r.Options.InheritEnv, Dir: cmp.Or(r.Dir.Reveal(), o.Dir), Name: r.Alias, Stderr: o.Stderr, Secrets: r.Secrets(), MaxLine: int(o.MaxMessage), Conn: o.Conn, Logger: o.Logger,
 	})}
 }
 
