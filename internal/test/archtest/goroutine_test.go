@@ -45,6 +45,8 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/dial_stream.go":      "reads the stream of unsolicited messages, and drains streams; Close waits for it",
 		"transport/store/memory_bus.go":            "calls a subscriber; stop and Close wait for it",
 		"transport/store/storetest/run.go":         "concurrent users of a store; the test waits for them",
+		"bridge/console/do.go":                     "calls that a person makes; Close of the console waits for them",
+		"bridge/console/page.go":                   "answers the requests of a page; the request that carries the page waits for it",
 		"server/shell/sessions.go":                 "stops sessions concurrently; close waits for it",
 		"server/webhook/deliverer.go":              "workers, the watch and the sweep, and calls of the store; Run and Wake wait for them",
 		"client/events.go":                         "the request of a stream; the sequence waits for it",

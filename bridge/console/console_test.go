@@ -1,0 +1,279 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/dovetail-go/dovetail/bridge/console"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// open serves the console of a rig, and returns it with the URL of its feed.
+func (r *rig) open(t *testing.T) (*console.Console, string) {
+	t.Helper()
+	c, err := console.New(r.server, r.bridge, &console.Options{
+		Recorder: r.recorder, Name: "eve", Logger: quiet(), Policy: func() *policy.Compiled { return r.compiled },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := httptest.NewServer(c)
+	t.Cleanup(served.Close)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, "ws" + strings.TrimPrefix(served.URL, "http") + "/console/feed"
+}
+
+// A feed is a connected page.
+type feed struct {
+	t      *testing.T
+	socket *websocket.Conn
+	asked  int
+	calls  map[uint64]map[string]any
+	all    bytes.Buffer // what has come
+}
+
+func dial(t *testing.T, url, token string) *feed {
+	t.Helper()
+	dialer := websocket.Dialer{Subprotocols: []string{"dovetail.console.v1", "dovetail.token." + token}}
+	socket, _, err := dialer.Dial(url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	return &feed{t: t, socket: socket, calls: make(map[uint64]map[string]any)}
+}
+
+// next reads a frame.
+func (f *feed) next() map[string]any {
+	f.t.Helper()
+	_, text, err := f.socket.ReadMessage()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.all.Write(text)
+	var frame map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&frame); err != nil {
+		f.t.Fatalf("%v: %s", err, text)
+	}
+	if frame["type"] == "calls" {
+		for _, call := range frame["calls"].([]any) {
+			row := call.(map[string]any)
+			id, _ := row["id"].(json.Number).Int64()
+			f.calls[uint64(id)] = row
+		}
+	}
+	return frame
+}
+
+// ask sends a request and returns the answer.
+func (f *feed) ask(members string) map[string]any {
+	f.t.Helper()
+	f.asked++
+	if err := f.socket.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"id":%d,%s}`, f.asked, members)); err != nil {
+		f.t.Fatal(err)
+	}
+	for {
+		if frame := f.next(); frame["type"] == "answer" && frame["id"] == json.Number(fmt.Sprint(f.asked)) {
+			return frame
+		}
+	}
+}
+
+// until reads frames until the row of a call has an outcome.
+func (f *feed) until(id uint64, outcome string) {
+	f.t.Helper()
+	for f.calls[id]["outcome"] != outcome {
+		f.next()
+	}
+}
+
+// call makes a call as ada.
+func (r *rig) call(t *testing.T, tool, arguments string) *mcp.CallToolResult {
+	t.Helper()
+	session := r.connect(t, client.Modern)
+	result, err := session.CallTool(t.Context(), "files__"+tool, json.RawMessage(arguments), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// TestViewerGetsNoContents: a viewer gets rows and servers, and no text that a call, a server or the configuration contains.
+func TestViewerGetsNoContents(t *testing.T) {
+	r := newRig(t, client.Legacy, &console.RecorderOptions{Bodies: true})
+	r.recorder.Hide("canary-of-the-configuration")
+	c, url := r.open(t)
+	r.call(t, "echo", `{"text":"canary-of-the-arguments canary-of-the-configuration"}`)
+	for _, who := range []struct {
+		role, token string
+		sees        bool
+	}{{"viewer", c.ViewerToken(), false}, {"operator", c.Token(), true}} {
+		f := dial(t, url, who.token)
+		if hello := f.next(); hello["role"] != who.role {
+			t.Errorf("the first frame is %v", hello)
+		}
+		f.until(1, "ok")
+		for _, request := range []string{`"do":"call","call":1`, `"do":"server","alias":"files"`, `"do":"again","call":1`, `"do":"whatif","text":"{}"`, `"do":"try","exposed":"files__echo","arguments":"{}"`} {
+			answered := who.sees && !strings.Contains(request, "again") // not with arguments in which a secret was replaced
+			if answer := f.ask(request); (answer["error"] == nil) != answered {
+				t.Errorf("%s gets %v for %s", who.role, answer, request)
+			}
+		}
+		if got := f.all.String(); strings.Contains(got, "canary-of-the-arguments") != who.sees || strings.Contains(got, "canary-of-the-configuration") {
+			t.Errorf("%s gets %s", who.role, got)
+		}
+	}
+}
+
+// TestFeedRefusesStrangers: a page of another site, another host and another token get nothing.
+func TestFeedRefusesStrangers(t *testing.T) {
+	c, url := newRig(t, client.Modern, nil).open(t)
+	for name, header := range map[string]http.Header{
+		"no token":       {},
+		"another token":  {"Sec-WebSocket-Protocol": {"dovetail.console.v1, dovetail.token." + strings.Repeat("x", 52)}},
+		"another origin": {"Sec-WebSocket-Protocol": {"dovetail.console.v1, dovetail.token." + c.Token()}, "Origin": {"https://evil.example"}},
+		"another host":   {"Sec-WebSocket-Protocol": {"dovetail.console.v1, dovetail.token." + c.Token()}, "Host": {"evil.example"}},
+	} {
+		socket, response, err := websocket.DefaultDialer.Dial(url, header)
+		if err == nil {
+			_ = socket.Close()
+			t.Errorf("%s: connected", name)
+		} else if want := map[bool]int{true: 401, false: 403}[strings.HasSuffix(name, "token")]; response == nil || response.StatusCode != want {
+			t.Errorf("%s: the response is %+v, want %d", name, response, want)
+		}
+	}
+}
+
+// TestCallsOfTheConsole: a call that a person makes or repeats has the exact arguments, and passes the guards as the person.
+func TestCallsOfTheConsole(t *testing.T) {
+	const arguments = `{"n":9007199254740993,"price":1.10,"text":"\u202eexe.txt"}`
+	r := newRig(t, client.Modern, &console.RecorderOptions{Bodies: true})
+	c, url := r.open(t)
+	r.call(t, "echo", arguments)
+	f := dial(t, url, c.Token())
+	f.until(1, "ok")
+	quoted, err := json.Marshal(arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, request := range []string{`"do":"again","call":1`, `"do":"try","exposed":"files__echo","arguments":` + string(quoted)} {
+		answer := f.ask(request)
+		id := uint64(i + 2)
+		if answer["call"] != json.Number(fmt.Sprint(id)) {
+			t.Fatalf("the answer is %v", answer)
+		}
+		f.until(id, "ok")
+		shown := f.ask(fmt.Sprintf(`"do":"call","call":%d`, id))
+		if got := shown["arguments"].(map[string]any)["text"]; got != arguments {
+			t.Errorf("the arguments are %s", got)
+		}
+		if row := f.calls[id]; row["by"] != "console:eve" || row["caller"] != "console:eve" || row["rule"] != "else" {
+			t.Errorf("the row is %v", row)
+		}
+	}
+	f.ask(`"do":"try","exposed":"files__forbidden","arguments":"{}"`)
+	f.until(4, "denied")
+	for _, request := range []string{`"do":"try","exposed":"files__echo","arguments":"[1]"`, `"do":"try","exposed":"files__echo","arguments":"{"`, `"do":"again","call":77`, `"do":"fly"`, `"do":7`} {
+		if answer := f.ask(request); answer["error"] == nil {
+			t.Errorf("%s is answered with %v", request, answer)
+		}
+	}
+}
+
+// TestWhatIfDecidesAsThePolicy: the decisions of another policy on the kept calls are those that it would make.
+func TestWhatIfDecidesAsThePolicy(t *testing.T) {
+	r := newRig(t, client.Modern, &console.RecorderOptions{Bodies: true})
+	c, url := r.open(t)
+	for i := range 6 {
+		r.call(t, "echo", fmt.Sprintf(`{"n":%d}`, i))
+	}
+	r.call(t, "echo", `{"text":"`+strings.Repeat("x", 100_000)+`"}`)
+	r.call(t, "forbidden", `{}`)
+	f := dial(t, url, c.Token())
+	ask := func(policy string) map[string]any {
+		quoted, err := json.Marshal(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.ask(`"do":"whatif","text":` + string(quoted))
+	}
+	got := ask(`{"rules":[{"name":"few","effect":"ask","arguments":[{"path":"/n","min":4}]},{"name":"one","effect":"deny","arguments":[{"path":"/n","equals":0}]},{"effect":"allow"}]}`)
+	var lines []string
+	for _, change := range got["changed"].([]any) {
+		m := change.(map[string]any)
+		lines = append(lines, fmt.Sprintf("%v → %v %v", m["from"], m["to"], m["count"]))
+	}
+	if want := "allow → ask 2, allow → deny 1, deny → allow 1"; strings.Join(lines, ", ") != want || got["calls"] != json.Number("8") || got["unknown"] != json.Number("1") {
+		t.Errorf("the verdict is %v, with %v", lines, got)
+	}
+	if got := ask("{\"rules\": [\n  {\"match\": 1}]}"); got["line"] != json.Number("2") || got["error"] == nil {
+		t.Errorf("a mistake gives %v", got)
+	}
+}
+
+// TestManyCalls: 100,000 calls of two principals leave what the documentation says, and the oldest are displaced.
+func TestManyCalls(t *testing.T) {
+	r := console.NewRecorder(&console.RecorderOptions{Bodies: true})
+	options := &server.Options{}
+	r.ObserveServer(options)
+	result := mcp.Raw(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4000) + `"}]}`)
+	handle := options.Middleware[0](func(context.Context, *mcp.Call) (mcp.Result, error) { return result, nil })
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, json.RawMessage(`{"name":"echo","arguments":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100_000 {
+		caller := &mcp.Caller{Principal: "loud"}
+		if i%100 == 0 {
+			caller.Principal = "quiet"
+		}
+		call := mcp.NewCall(request, caller, nil)
+		if _, err := handle(t.Context(), &call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count, newest := map[string]int{}, 0
+	for _, row := range r.Rows() {
+		count[row.Caller]++
+		newest = max(newest, int(row.ID))
+	}
+	if count["loud"] != 5000 || count["quiet"] != 1000 || newest != 100_000 {
+		t.Errorf("the rows are of %v, the newest is %d", count, newest)
+	}
+	if size := r.ContentSize(); size > 16<<20 || size < 8<<20 {
+		t.Errorf("the contents have %d bytes", size)
+	}
+}
+
+// TestStalledPageSlowsNothing: calls go on while a page does not read.
+func TestStalledPageSlowsNothing(t *testing.T) {
+	r := newRig(t, client.Modern, &console.RecorderOptions{Bodies: true})
+	c, url := r.open(t)
+	dial(t, url, c.Token()) // and read nothing
+	session := r.connect(t, client.Modern)
+	for i := range 3000 {
+		if _, err := session.CallTool(t.Context(), "files__echo", map[string]int{"n": i}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := dial(t, url, c.Token())
+	waittest.Within(t, "the row of the last call", func(context.Context) { f.until(3000, "ok") })
+}

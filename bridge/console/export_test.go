@@ -1,0 +1,22 @@
+package console
+
+import "testing"
+
+// Rows returns the rows as pages get them.
+func (r *Recorder) Rows() []shownRow {
+	rows, _ := r.changedSince(0)
+	return rows
+}
+
+// Call returns a call as operators get it.
+func (r *Recorder) Call(t testing.TB, id uint64) *shownCall {
+	t.Helper()
+	call, _, _, err := r.call(id, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return call
+}
+
+// ContentSize returns how many bytes of contents are kept.
+func (r *Recorder) ContentSize() int { return r.kept().Bytes }

@@ -1,0 +1,199 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/dovetail-go/dovetail/internal/wsconn"
+)
+
+// maxRowsPerFrame bounds what a page has to do at a time.
+const maxRowsPerFrame = 500
+
+// A page is a connected page. One goroutine reads and answers requests, and one writes.
+type page struct {
+	console   *Console
+	socket    *websocket.Conn
+	role      role
+	keepAlive *wsconn.KeepAlive
+	answers   chan []byte
+
+	// What was sent.
+	version uint64 // of the recorder
+	servers []byte
+	kept    []byte
+	seconds int64
+}
+
+func newPage(c *Console, socket *websocket.Conn, as role) *page {
+	socket.SetReadLimit(maxFrame)
+	return &page{console: c, socket: socket, role: as, keepAlive: wsconn.NewKeepAlive(socket, keepAlive, writeTimeout), answers: make(chan []byte, 1)}
+}
+
+// serve returns when the page has disconnected, or when ctx has ended.
+func (p *page) serve(ctx context.Context) {
+	ctx, end := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer end()
+		p.read(ctx)
+	})
+	p.write(ctx)
+	end()
+	p.keepAlive.Stop()
+	_ = p.socket.Close()
+	reading.Wait()
+}
+
+// read answers requests until the page disconnects.
+func (p *page) read(ctx context.Context) {
+	for {
+		kind, frame, err := p.socket.ReadMessage()
+		if err != nil {
+			return
+		}
+		p.keepAlive.Extend()
+		if kind != websocket.TextMessage {
+			continue
+		}
+		select {
+		case p.answers <- p.answer(ctx, frame):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write sends changes and answers until ctx ends or the page is too slow.
+func (p *page) write(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	err := p.send(encode(map[string]any{
+		"type": "hello", "role": p.role, "program": "dovetail", "now": time.Now().UnixMicro(), "arguments": p.console.record.bodies, "actions": p.console.actions(p.role),
+	}))
+	for err == nil {
+		if err = p.sendChanges(); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			bye := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the console is closing")
+			_ = p.socket.WriteControl(websocket.CloseMessage, bye, time.Now().Add(time.Second)) // the page may have disconnected
+			return
+		case <-ticker.C:
+		case answer := <-p.answers:
+			err = p.send(answer)
+		case payload := <-p.keepAlive.Pongs():
+			err = p.keepAlive.Pong(payload)
+		case <-p.keepAlive.Pings():
+			err = p.keepAlive.Ping()
+		}
+	}
+}
+
+func (p *page) send(frame []byte) error {
+	_ = p.socket.SetWriteDeadline(time.Now().Add(writeTimeout)) // it cannot fail
+	return p.socket.WriteMessage(websocket.TextMessage, frame)
+}
+
+// sendChanges sends the rows that have changed, and once a second the servers if they have changed.
+func (p *page) sendChanges() error {
+	rows, version := p.console.record.changedSince(p.version)
+	p.version = version
+	for len(rows) > 0 {
+		n := min(len(rows), maxRowsPerFrame)
+		if err := p.send(encode(callsFrame{"calls", rows[:n]})); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	second := time.Now().Unix()
+	if second == p.seconds {
+		return nil
+	}
+	p.seconds = second
+	if err := p.sendIfChanged(&p.servers, encode(serversFrame{"servers", p.console.servers()})); err != nil {
+		return err
+	}
+	return p.sendIfChanged(&p.kept, encode(p.console.record.kept()))
+}
+
+func (p *page) sendIfChanged(last *[]byte, frame []byte) error {
+	if bytes.Equal(*last, frame) {
+		return nil
+	}
+	*last = frame
+	return p.send(frame)
+}
+
+// The frames for all roles.
+type (
+	callsFrame struct {
+		Type  string     `json:"type"`
+		Calls []shownRow `json:"calls"`
+	}
+	serversFrame struct {
+		Type    string        `json:"type"`
+		Servers []shownServer `json:"servers"`
+	}
+	keptFrame struct {
+		Type  string `json:"type"`
+		Calls int    `json:"calls"`
+		Bytes int    `json:"bytes"`
+		Limit int    `json:"limit"`
+	}
+)
+
+func (r *Recorder) kept() keptFrame {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return keptFrame{"kept", r.rows.size, r.contents.size, maxBodies}
+}
+
+// A question is a request of a page.
+type question struct {
+	ID        json.RawMessage `json:"id"`
+	Do        string          `json:"do"`
+	Call      uint64          `json:"call"`
+	Alias     string          `json:"alias"`
+	Exposed   string          `json:"exposed"`
+	Arguments string          `json:"arguments"`
+	Text      string          `json:"text"`
+	Show      bool            `json:"show"`
+}
+
+// answer returns the answer to a request.
+func (p *page) answer(ctx context.Context, frame []byte) []byte {
+	var q question
+	if err := json.Unmarshal(frame, &q); err != nil {
+		return encode(errorAnswer{"answer", q.ID, "expected a request: " + err.Error()})
+	}
+	if p.role != operator {
+		return encode(errorAnswer{"answer", q.ID, "this link shows names, times, outcomes and rules only"})
+	}
+	members, err := p.console.do(ctx, &q)
+	if err != nil {
+		return encode(errorAnswer{"answer", q.ID, err.Error()})
+	}
+	// The members of the answer follow type and id.
+	id := q.ID
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	answer := append(append([]byte(`{"type":"answer","id":`), id...), ',')
+	if body := encode(members); len(body) > 2 {
+		return append(answer, body[1:]...)
+	}
+	return append(answer[:len(answer)-1], '}')
+}
+
+type errorAnswer struct {
+	Type  string          `json:"type"`
+	ID    json.RawMessage `json:"id"`
+	Error string          `json:"error"`
+}

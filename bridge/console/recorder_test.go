@@ -1,0 +1,210 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/console"
+	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// pass waits, in virtual time.
+func pass(d time.Duration) { <-time.After(d) }
+
+type text struct {
+	Text string `json:"text,omitempty"`
+}
+
+// newUpstream returns a server whose tools take known times.
+func newUpstream() *server.Server {
+	s := server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{Logger: quiet()})
+	add := func(name string, f func(ctx context.Context, r *server.Request, in text) (string, error)) {
+		server.AddTool(s, server.Tool{Name: name, TextOnly: true}, f)
+	}
+	add("slow", func(_ context.Context, _ *server.Request, in text) (string, error) {
+		pass(2 * time.Second)
+		return in.Text, nil
+	})
+	add("fail", func(context.Context, *server.Request, text) (string, error) { return "", errors.New("no such file") })
+	add("ask", func(_ context.Context, r *server.Request, _ text) (string, error) {
+		pass(time.Second)
+		return server.Elicit[string](r, "how", "How many?")
+	})
+	add("report", func(ctx context.Context, r *server.Request, _ text) (string, error) {
+		r.Logger("cold").WarnContext(ctx, "the cache is cold")
+		return "done", r.Progress(ctx, 61, 100, "page 61")
+	})
+	add("write", func(_ context.Context, _ *server.Request, in text) (string, error) { return in.Text, nil })
+	server.AddRawTool(s, server.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, r *server.Request, in json.RawMessage) (mcp.Result, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(in))}}, nil
+	})
+	add("forbidden", func(context.Context, *server.Request, text) (string, error) { panic("it was called") })
+	server.AddTool(s, server.Tool{Name: "export", TextOnly: true, Task: server.TaskOptional}, func(context.Context, *server.Request, text) (string, error) {
+		pass(5 * time.Second)
+		return "exported", nil
+	})
+	return s
+}
+
+const rules = `{"rules": [
+	{"name": "no", "effect": "deny", "names": ["forbidden"], "reason": "nobody does that"},
+	{"name": "changes", "effect": "ask", "names": ["write"]},
+	{"name": "else", "effect": "allow"}
+]}`
+
+// A rig is a bridge with one server, files, a server in front of it, and the recorder of both.
+type rig struct {
+	recorder *console.Recorder
+	server   *server.Server
+	bridge   *bridge.Bridge
+	compiled *policy.Compiled
+}
+
+// newRig starts a rig. A person accepts each request after 3 seconds.
+func newRig(t *testing.T, upstream client.Era, opts *console.RecorderOptions) *rig {
+	t.Helper()
+	parsed, err := policy.Parse([]byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{recorder: console.NewRecorder(opts)}
+	if r.compiled, err = policy.Compile(parsed); err != nil {
+		t.Fatal(err)
+	}
+	person := approval.ApproverFunc(func(_ context.Context, request *approval.Request) (approval.Answer, error) {
+		pass(3 * time.Second)
+		if string(request.Arguments) == `{"text":"bad"}` {
+			return approval.Answer{By: "ada", Reason: "not today"}, nil
+		}
+		return approval.Answer{Approved: true, By: "ada"}, nil
+	})
+	asking := &approval.Options{Logger: quiet()}
+	r.recorder.ObserveApproval(asking)
+	behind := newUpstream()
+	t.Cleanup(func() { _ = behind.Shutdown(context.Background()) })
+	config := bridge.Config{Alias: "files", Dialer: transport.Pipe(behind), ProxyOptions: bridge.ProxyOptions{Era: upstream, Logger: quiet()}}
+	r.recorder.ObserveUpstream(&config)
+	if r.bridge, err = bridge.New(&bridge.Options{Logger: quiet()}, config); err != nil {
+		t.Fatal(err)
+	}
+	options := &server.Options{Logger: quiet(), Guards: []mcp.Guard{approval.Guard(r.compiled, person, asking)}}
+	r.recorder.ObserveServer(options)
+	r.server = server.New(mcp.Implementation{Name: "front", Version: "1"}, options)
+	if err := r.server.Mount(r.bridge, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.server.Shutdown(context.Background()) })
+	return r
+}
+
+// connect connects the client of ada, who answers questions after 4 seconds.
+func (r *rig) connect(t *testing.T, era client.Era) *client.Session {
+	t.Helper()
+	ctx := transport.WithPrincipal(t.Context(), "ada")
+	session, err := client.Connect(ctx, transport.Pipe(r.server), &client.Options{
+		Era: era, Logger: quiet(), Info: mcp.Implementation{Name: "editor", Version: "2"}, LogLevel: mcp.LevelInfo,
+		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			pass(4 * time.Second)
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"value":"three"}`)}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// TestRowsOfCalls: each call has one row, with its outcome and the time that each side took, whatever the versions of the
+// client and the server are.
+func TestRowsOfCalls(t *testing.T) {
+	const second = 1_000_000
+	for name, c := range map[string]struct {
+		arguments string
+		want      row
+	}{
+		"slow":      {`{"text":"a"}`, row{"ok", "allow", "else", 2 * second, 0, 2 * second, "", ""}},
+		"fail":      {`{}`, row{"tool error", "allow", "else", 0, 0, 0, "", ""}},
+		"forbidden": {`{}`, row{"denied", "deny", "no", 0, 0, 0, "", ""}},
+		"write":     {`{"text":"a"}`, row{"ok", "ask", "changes", 3 * second, 3 * second, 0, "", "ada said true"}},
+		"write bad": {`{"text":"bad"}`, row{"rejected", "ask", "changes", 3 * second, 3 * second, 0, "", "ada said false: not today"}},
+		"ask":       {`{}`, row{"ok", "allow", "else", 6 * second, 4 * second, 2 * second, "", ""}},
+		"report":    {`{}`, row{"ok", "allow", "else", 0, 0, 0, "61 of 100", ""}},
+		"export":    {`{}`, row{"ok", "allow", "else", 5 * second, 0, 5 * second, "", ""}},
+		"missing":   {`{}`, row{"unknown", "", "", 0, 0, 0, "", ""}},
+	} {
+		for _, front := range []client.Era{client.Modern, client.Legacy} {
+			for _, upstream := range []client.Era{client.Modern, client.Legacy} {
+				t.Run(fmt.Sprintf("%s/%v-%v", name, front, upstream), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						r := newRig(t, upstream, &console.RecorderOptions{Bodies: true})
+						session := r.connect(t, front)
+						tool, _, _ := strings.Cut(name, " ")
+						_, err := session.CallTool(t.Context(), "files__"+tool, json.RawMessage(c.arguments), &client.CallOptions{Progress: func(*mcp.ProgressParams) {}})
+						if (err != nil) != (name == "missing") {
+							t.Error(err)
+						}
+						synctest.Wait()
+						want := c.want
+						if name == "export" && front == client.Modern && upstream == client.Modern {
+							want.took, want.served = 5.6*second, 5.6*second // when the state of the task was asked for
+						}
+						r.check(t, tool, c.arguments, want)
+					})
+				})
+			}
+		}
+	}
+}
+
+// A row is what a test compares of a row.
+type row struct {
+	outcome, effect, rule string
+	took, person, served  int64 // microseconds
+	progress, answer      string
+}
+
+// check compares the only row.
+func (r *rig) check(t *testing.T, tool, arguments string, want row) {
+	t.Helper()
+	rows := r.recorder.Rows()
+	if len(rows) != 1 {
+		t.Fatalf("there are %d rows: %+v", len(rows), rows)
+	}
+	shown := r.recorder.Call(t, rows[0].ID)
+	s := shown.Row
+	got := row{s.Outcome, s.Effect, s.Rule, s.Took, s.Person, s.Served, "", ""}
+	if s.Progress != "" {
+		got.progress = s.Progress + " of " + s.Total
+	}
+	if d := shown.Decision; d != nil {
+		got.answer = fmt.Sprintf("%s said %t", d.By, d.Approved)
+		if d.Reason != "" {
+			got.answer += ": " + d.Reason
+		}
+	}
+	if got != want {
+		t.Errorf("the row is %+v, want %+v", got, want)
+	}
+	if !s.Ended || s.Open != "" || s.Exposed != "files__"+tool || s.Caller != "ada" || s.Client != "editor 2" {
+		t.Errorf("the row is %+v", s)
+	}
+	if shown.Arguments == nil || shown.Arguments.Text != arguments || (shown.Result == nil) != (s.BytesOut == 0) {
+		t.Errorf("the call is %+v", shown)
+	}
+}

@@ -1,0 +1,102 @@
+package console
+
+import (
+	"context"
+	"time"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+)
+
+// decided keeps the decision of the policy, and what it was about.
+func (r *Recorder) decided(ctx context.Context, q *policy.Request, d policy.Decision) {
+	w := rowOf(ctx)
+	if w == nil {
+		return
+	}
+	about := *q
+	about.Arguments = nil
+	r.change(w, func() {
+		w.decision, w.decided = d, true
+		r.release(w)
+		if r.hold(w, about.Target.Definition) {
+			w.request = &about
+		}
+	})
+}
+
+// hold keeps the definition of a called entry, if there is room, until the row is displaced. A server may change its definitions
+// often, so they are not free. The mutex is held.
+func (r *Recorder) hold(w *row, d *mcp.Definition) bool {
+	if r.byID[w.id] != w {
+		return false
+	}
+	if d == nil {
+		return true
+	}
+	size := len(d.JSON())
+	if r.definitions[d] == 0 {
+		if r.definitionSize+size > maxDefinitions {
+			return false
+		}
+		r.definitionSize += size
+	}
+	r.definitions[d]++
+	return true
+}
+
+// release gives back what hold has kept. The mutex is held.
+func (r *Recorder) release(w *row) {
+	if w.request == nil {
+		return
+	}
+	d := w.request.Target.Definition
+	w.request = nil
+	if d == nil {
+		return
+	}
+	if r.definitions[d]--; r.definitions[d] == 0 {
+		delete(r.definitions, d)
+		r.definitionSize -= len(d.JSON())
+	}
+}
+
+// A step is what one list or rule of the policy said about a call.
+type step struct {
+	Rule    string `json:"rule"`
+	Effect  string `json:"effect"`
+	Matched bool   `json:"matched"`
+	Why     string `json:"why"`
+}
+
+// explain returns what each rule of a policy says about a call whose arguments are kept.
+func explain(p *policy.Compiled, q *policy.Request) []step {
+	var steps []step
+	for _, s := range p.Explain(q).Steps {
+		steps = append(steps, step{s.Rule, s.Effect.String(), s.Matched, s.Why})
+	}
+	return steps
+}
+
+// A decisionOf is the answer of an approver, in a frame.
+type decisionOf struct {
+	At       int64  `json:"at"`
+	By       string `json:"by"`
+	Approved bool   `json:"approved"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+func (a *answer) shown() *decisionOf {
+	if a == nil {
+		return nil
+	}
+	return &decisionOf{a.At.UnixMicro(), a.By, a.Approved, a.Reason}
+}
+
+// micros returns microseconds since 1970, 0 for the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
