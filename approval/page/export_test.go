@@ -1,12 +1,14 @@
 package page
 
-// Names returns the names of the files.
+// Names returns the names of the page's own files.
 func Names() []string {
+	entries, err := web.ReadDir("web")
+	if err != nil {
+		panic(err) // impossible: the files are embedded
+	}
 	var names []string
-	for name := range load(Options{}) {
-		if name != "" {
-			names = append(names, name)
-		}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
 	}
 	return names
 }

@@ -4,14 +4,13 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"path"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/approval/page"
+	"github.com/dovetail-go/dovetail/internal/test/pagetest"
 )
 
 // request sends a request as a browser on this machine does.
@@ -185,56 +184,5 @@ func panics(f func()) (panicked bool) {
 	return false
 }
 
-var (
-	// reference matches a loaded file: an attribute, or an import of a module.
-	reference = regexp.MustCompile(`(?:href|src)="([^"]*)"|from "\./([^"]*)"|url\(([^)]*)\)`)
-	// inline matches inline scripts and styles, which the Content-Security-Policy blocks.
-	inline = regexp.MustCompile(`(?i)<style|<script[^>]*>[^<]|\sstyle=|\son\w+=|javascript:`)
-)
-
-// TestFiles: every file that the page loads exists, and every file is loaded.
-func TestFiles(t *testing.T) {
-	h := page.Handler(nil)
-	loaded := map[string]bool{"": true}
-	for todo := []string{""}; len(todo) > 0; todo = todo[1:] {
-		w := request(h, http.MethodGet, "/"+todo[0], nil)
-		if w.Code != http.StatusOK {
-			t.Errorf("%q is loaded, and is not there: %d", todo[0], w.Code)
-		}
-		if found := inline.FindString(w.Body.String()); found != "" && path.Ext(todo[0]) != ".js" {
-			t.Errorf("%q holds %q", todo[0], found)
-		}
-		for _, match := range reference.FindAllStringSubmatch(w.Body.String(), -1) {
-			name := match[1] + match[2] + match[3]
-			if strings.ContainsAny(name, ":/") {
-				t.Errorf("%q loads %q from elsewhere", todo[0], name)
-			}
-			if !loaded[name] {
-				loaded[name] = true
-				todo = append(todo, name)
-			}
-		}
-	}
-	for _, name := range page.Names() {
-		if !loaded[name] && name != "index.html" {
-			t.Errorf("nothing loads %s", name)
-		}
-	}
-	if len(loaded) < 10 {
-		t.Errorf("only %d files are loaded", len(loaded))
-	}
-}
-
-// The page must not create markup from text with these names.
-func TestNothingMakesMarkup(t *testing.T) {
-	makes := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|\beval\(|new Function|setHTML`)
-	for _, name := range page.Names() {
-		body := request(page.Handler(nil), http.MethodGet, "/"+name, nil).Body.String()
-		if found := makes.FindString(body); found != "" {
-			t.Errorf("%s holds %s", name, found)
-		}
-		if lines := strings.Count(body, "\n"); lines > 250 {
-			t.Errorf("%s has %d lines", name, lines)
-		}
-	}
-}
+// TestFiles: every file that the page loads exists and makes no markup from text, and every file is loaded.
+func TestFiles(t *testing.T) { pagetest.Check(t, page.Handler(nil), page.Names()) }

@@ -1,15 +1,17 @@
-import { Channel } from "./channel.js";
 import { setClock } from "./clock.js";
+import { Connection } from "./connection.js";
+import { PROTOCOL, readFrame } from "./frame.js";
 import { History } from "./history.js";
-import { listen, switchable } from "./keys.js";
+import { switchable } from "./keys.js";
 import { Notifier } from "./notify.js";
 import { RequestList } from "./requests.js";
+import { listen } from "./shortcuts.js";
 import { keepToken, takeToken } from "./token.js";
 
 const part = (selector) => document.querySelector(selector);
 const title = document.title;
 
-const channel = new Channel(document.body.dataset.channel, { changed, received: (frame) => requests.received(frame) });
+const channel = new Connection(document.body.dataset.channel, PROTOCOL, { changed, read: readFrame, received: (frame) => requests.received(frame) });
 const requests = new RequestList(part(".pending"), new History(part(".decided")), (frame) => channel.send(frame), counted, new Notifier(part(".notify")));
 
 const STATES = {

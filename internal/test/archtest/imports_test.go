@@ -76,6 +76,7 @@ transport/internal/duplex: jsonrpc transport internal/quota
 transport/stdio:          jsonrpc transport transport/internal/duplex internal/peertext internal/procgroup os/exec golang.org/x/sys
 transport/transporttest:  jsonrpc transport testing
 internal/httpguard:       jsonrpc transport internal/bufpool internal/jsonscan net/http
+internal/webpage:         internal/httpguard net/http
 internal/paramheader:     jsonrpc mcp internal/jsonscan
 transport/httptransport:  transport internal/jsonscan net/http
 internal/wsconn:          jsonrpc transport/httptransport internal/bufpool internal/httpguard net/http github.com/gorilla/websocket
@@ -145,7 +146,7 @@ policy:                   jsonrpc mcp internal/jsonscan internal/uritemplate
 approval:                 jsonrpc mcp transport/store policy internal/state internal/sharedfile internal/deadline internal/jsonscan internal/peertext internal/quota internal/task internal/token approval/internal/tty
 approval/channel:         jsonrpc transport/store approval internal/state internal/backoff internal/httpguard internal/jsonscan internal/quota internal/wsconn net/http github.com/gorilla/websocket
 
-approval/page:            internal/httpguard net/http
+approval/page:            internal/httpguard internal/webpage net/http
 
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline bridge/internal/entrycheck internal/era internal/jsonscan internal/task internal/uritemplate
@@ -162,7 +163,7 @@ bridge/gateway:           jsonrpc mcp transport server policy approval bridge in
                           net/http
 bridge/internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
 bridge/console:           jsonrpc mcp transport/httptransport server policy approval bridge bridge/internal/frontend bridge/pin internal/httpguard internal/jsonscan
-                          internal/peertext internal/wsconn net/http github.com/gorilla/websocket
+                          internal/peertext internal/webpage internal/wsconn net/http github.com/gorilla/websocket
 bridge/control:           mcp transport/httptransport server server/process server/shell bridge bridge/config bridge/gateway net/http
 bridge/toolserver:        jsonrpc mcp transport transport/httptransport server client policy approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
                           internal/httpguard bridge/internal/frontend internal/jsonscan internal/jsonvalue net/http
@@ -192,6 +193,8 @@ docs/production/server:   mcp transport/streamable server bridge/gateway net/htt
 # Serves the approval page to a browser that is driven by a test.
 internal/test/approvaltests: jsonrpc mcp transport/store policy approval server client testing
 internal/test/httpfixture: mcp approval approval/channel approval/page net/http
+internal/test/consolefixture: mcp transport transport/streamable server policy approval bridge bridge/console net/http
+internal/test/pagetest:   testing net/http
 
 # The server that the official conformance suite runs against, and its runner.
 internal/lab/conformance/features: jsonrpc schema mcp transport transport/store transport/sse transport/streamable transport/ws

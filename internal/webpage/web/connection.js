@@ -1,23 +1,23 @@
 // The WebSocket to the server, with reconnection.
 
-import { PROTOCOL, readFrame } from "./frame.js";
-
 const FIRST_PAUSE = 500; // milliseconds before the first reconnection; doubled for each further one
 const LONGEST_PAUSE = 15_000;
 const SETTLED = 10_000; // milliseconds after which a connection counts as accepted
-const NO_MORE_APPROVERS = 1008;
+const NO_MORE_PAGES = 1008;
 
 /**
- * A channel calls changed(state, why) and received(frame) of its listener. The states:
+ * A connection calls changed(state, why), read(text) and received(frame) of its listener: read returns a frame, or throws. The
+ * states:
  *
  *   connecting
  *   connected
- *   lost      the connection has ended, or has failed; the channel reconnects
- *   occupied  the server accepts no more approvers now; the channel reconnects
- *   refused   the server refuses this page or its token; the channel waits for another token
+ *   lost      the connection has ended, or has failed; the connection is opened again
+ *   occupied  the server accepts no more pages now; the connection is opened again
+ *   refused   the server refuses this page or its token; another token is necessary
  */
-export class Channel {
+export class Connection {
 	#url;
+	#protocol;
 	#listener;
 	#token = "";
 	#socket;
@@ -25,8 +25,9 @@ export class Channel {
 	#occupied = false;
 	#timer;
 
-	constructor(path, listener) {
+	constructor(path, protocol, listener) {
 		this.#url = new URL(path, document.baseURI);
+		this.#protocol = protocol;
 		this.#listener = listener;
 	}
 
@@ -60,7 +61,7 @@ export class Channel {
 	#connect() {
 		const url = new URL(this.#url);
 		url.protocol = url.protocol.replace("http", "ws");
-		const socket = new WebSocket(url, this.#token ? [PROTOCOL, `dovetail.token.${this.#token}`] : [PROTOCOL]);
+		const socket = new WebSocket(url, this.#token ? [this.#protocol, `dovetail.token.${this.#token}`] : [this.#protocol]);
 		let opened = false;
 		socket.onopen = () => {
 			opened = true;
@@ -84,7 +85,7 @@ export class Channel {
 		this.#socket = undefined;
 	}
 
-	/** Marks the connection as accepted. A server that accepts no more approvers closes it within seconds. */
+	/** Marks the connection as accepted. A server that accepts no more pages closes it within seconds. */
 	#settle() {
 		clearTimeout(this.#timer);
 		this.#attempts = 0;
@@ -96,7 +97,7 @@ export class Channel {
 	#receive(data) {
 		let frame;
 		try {
-			frame = readFrame(data);
+			frame = this.#listener.read(data);
 		} catch (error) {
 			console.warn(`The server sent an invalid frame: ${error.message}`);
 			return;
@@ -109,7 +110,7 @@ export class Channel {
 		clearTimeout(this.#timer);
 		const refusal = opened ? reason === "the token has changed" && "The token has changed." : await this.#refusal();
 		if (socket !== this.#socket) return; // reconnected while waiting
-		this.#occupied = code === NO_MORE_APPROVERS && !refusal;
+		this.#occupied = code === NO_MORE_PAGES && !refusal;
 		if (refusal) {
 			this.#listener.changed("refused", refusal);
 			return;
@@ -125,7 +126,7 @@ export class Channel {
 			const { status } = await fetch(this.#url, { cache: "no-store", redirect: "error" });
 			if (status === 426) return "The server does not accept this page’s token. Open the link that it printed, or enter the token.";
 			if (status === 403) return "The server does not take requests from this page’s address.";
-			if (status === 404) return "There is no approval channel at this server.";
+			if (status === 404) return "The server is not for this page.";
 		} catch {
 			// no response
 		}
