@@ -9,6 +9,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
@@ -37,7 +38,7 @@ func TestOnAsk(t *testing.T) {
 		eachEra(t, func(t *testing.T, era client.Era) {
 			t.Run(name, func(t *testing.T) {
 				var seen []string
-				opts := options(nil)
+				opts := approvaltests.Options(nil)
 				opts.OnAsk = func(_ context.Context, r *approval.Request) func(approval.Answer, error) {
 					seen = append(seen, "asked "+r.Tool)
 					return func(a approval.Answer, err error) {
@@ -51,7 +52,7 @@ func TestOnAsk(t *testing.T) {
 						}
 					}
 				}
-				s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{Logger: quiet(), Guards: []mcp.Guard{approval.Guard(asking(), c.approver, opts)}})
+				s := server.New(mcp.Implementation{Name: "files", Version: "1"}, &server.Options{Logger: approvaltests.Quiet(), Guards: []mcp.Guard{approval.Guard(approvaltests.Asking(), c.approver, opts)}})
 				server.AddTool(s, server.Tool{Name: "write"}, func(context.Context, *server.Request, writeIn) (string, error) { return "written", nil })
 				session, err := client.Connect(t.Context(), transport.Pipe(s), &client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"decision":"approve"}`)}, nil

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/webpage"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -72,6 +74,7 @@ type Console struct {
 	server *server.Server
 	bridge *bridge.Bridge
 	guard  *httpguard.Guard
+	page   *webpage.Page
 
 	upgrader websocket.Upgrader
 	pages    chan struct{} // has an element for each page that is connected
@@ -108,7 +111,7 @@ func New(s *server.Server, b *bridge.Bridge, opts *Options) (*Console, error) {
 		return nil, fmt.Errorf("console: Options.%w", err)
 	}
 	c := &Console{
-		opts: o, record: o.Recorder, server: s, bridge: b, guard: guard,
+		opts: o, record: o.Recorder, server: s, bridge: b, guard: guard, page: webpage.New(web, map[string]string{"channel": o.Channel}, guard),
 		upgrader: wsconn.Upgrader(subprotocol, writeTimeout), pages: make(chan struct{}, maxPages),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -149,8 +152,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.serveFeed(w, r)
 		return
 	}
-	http.NotFound(w, r)
+	c.page.ServeHTTP(w, r)
 }
+
+//go:embed web
+var web embed.FS
 
 // A role is what a token permits.
 type role string

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/pagetest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -114,6 +115,12 @@ func (r *rig) call(t *testing.T, tool, arguments string) *mcp.CallToolResult {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// TestFiles: every file that the page loads exists and makes no markup from text, and every file is loaded.
+func TestFiles(t *testing.T) {
+	c, _ := newRig(t, client.Modern, nil).open(t)
+	pagetest.Check(t, c, console.Names())
 }
 
 // TestViewerGetsNoContents: a viewer gets rows and servers, and no text that a call, a server or the configuration contains.
@@ -224,7 +231,7 @@ func TestWhatIfDecidesAsThePolicy(t *testing.T) {
 	if want := "allow → ask 2, allow → deny 1, deny → allow 1"; strings.Join(lines, ", ") != want || got["calls"] != json.Number("8") || got["unknown"] != json.Number("1") {
 		t.Errorf("the verdict is %v, with %v", lines, got)
 	}
-	if got := ask("{\"rules\": [\n  {\"match\": 1}]}"); got["line"] != json.Number("2") || got["error"] == nil {
+	if got := ask("{\"rules\": [\n  {\"match\": 1}]}"); got["line"] != json.Number("2") || got["problem"] == nil {
 		t.Errorf("a mistake gives %v", got)
 	}
 }

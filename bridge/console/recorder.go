@@ -133,7 +133,7 @@ func (r *Recorder) ObserveApproval(opts *approval.Options) {
 	}
 }
 
-// asked says that an approver is asked about the call of a context.
+// asked begins the time in which an approver decides about the call of a context.
 func (r *Recorder) asked(ctx context.Context) (answered func(approval.Answer, error)) {
 	row := rowOf(ctx)
 	if row == nil {

@@ -57,6 +57,7 @@ type row struct {
 	progress, total              string    // numbers
 	bytesIn, bytesOut            int
 
+	reached  bool // the function of the entry
 	asked    bool // the last run asked the caller
 	decided  bool // by a policy
 	decision policy.Decision
@@ -287,7 +288,12 @@ func words(outcome string, err error) string {
 }
 
 // enter and leave say that a call begins and ends something.
-func (r *Recorder) enter(w *row, p phase) { r.change(w, func() { w.in[p]++ }) }
+func (r *Recorder) enter(w *row, p phase) {
+	r.change(w, func() {
+		w.in[p]++
+		w.reached = w.reached || p != person
+	})
+}
 func (r *Recorder) leave(w *row, p phase) { r.change(w, func() { w.in[p]-- }) }
 
 // change changes a row.

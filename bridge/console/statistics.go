@@ -106,8 +106,8 @@ func percentile(buckets []int, calls, percent int) int64 {
 
 // count adds a call that has ended to the statistics of its server. The mutex is held.
 func (r *Recorder) count(w *row, now time.Time) {
-	if w.server == "" && w.in == [phases]int{} && w.took[served] == 0 {
-		return // no function ran
+	if !w.reached { // it was refused before
+		return
 	}
 	s := r.servers[w.server]
 	if s == nil {

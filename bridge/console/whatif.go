@@ -13,9 +13,9 @@ const maxExamples = 5
 
 // A verdict is what another policy would have decided on the kept calls.
 type verdict struct {
-	Error  string `json:"error,omitempty"` // why the text is no policy
-	Line   int    `json:"line,omitempty"`
-	Column int    `json:"column,omitempty"`
+	Problem string `json:"problem,omitempty"` // why the text is no policy
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
 
 	Calls    int       `json:"calls"`
 	Changed  []changes `json:"changed"`
@@ -46,9 +46,9 @@ func (r *Recorder) whatIf(text []byte) *verdict {
 		compiled, err = policy.Compile(parsed)
 	}
 	if err != nil {
-		v.Error = err.Error()
+		v.Problem = err.Error()
 		if at, ok := errors.AsType[*policy.ParseError](err); ok {
-			v.Error, v.Line, v.Column = at.Message, at.Line, at.Column
+			v.Problem, v.Line, v.Column = at.Message, at.Line, at.Column
 		}
 		return v
 	}

@@ -1,0 +1,236 @@
+// Drives the console in a browser, while the client of TypeScript makes calls: see .ci/browser.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { eventually, launch, visit } from "./browser.mjs";
+
+const PHONE = { width: 390, height: 900 };
+const DESK = { width: 1440, height: 900 };
+const EXACT = '{"id":9007199254740993,"price":1.10,"text":"\\u202efdp.exe"}';
+
+let child, host;
+
+/** Starts the fixture, so that each scenario has calls of its own. */
+async function start() {
+  child = spawn(join(process.env.bin, "consolefixture"), { stdio: ["pipe", "pipe", "inherit"] });
+  const [line] = await once(createInterface({ input: child.stdout }), "line");
+  host = JSON.parse(line);
+}
+
+/** Connects a client with a version. fetch sends the exact bytes of a request. */
+async function connect(pin) {
+  const options = pin ? { versionNegotiation: { mode: { pin } } } : { versionNegotiation: { mode: "legacy" } };
+  const client = new Client({ name: "editor", version: pin ? "modern" : "legacy" }, options);
+  // JSON.stringify would change the numbers.
+  const fetch_ = (url, init) => fetch(url, { ...init, body: init?.body?.replace('"EXACT"', EXACT) });
+  await client.connect(new StreamableHTTPClientTransport(new URL(host.mcp), { fetch: fetch_ }));
+  return client;
+}
+
+const call = (client, name, args = {}, options) => client.callTool({ name: `files__${name}`, arguments: args }, options);
+const rowOf = (page, name) => page.locator(".calls tbody tr", { hasText: `files.${name}` }).first();
+const outcome = (page, name, text) => eventually(async () => assert.equal(await rowOf(page, name).locator(".outcome").textContent(), text));
+const open = (page, name) => rowOf(page, name).locator("a").click();
+
+/** Fails if a task of the page takes more than 100 ms. It is called before the page has loaded. */
+const watchTasks = (page) => page.addInitScript(() => {
+  globalThis.longTasks = [];
+  new PerformanceObserver((list) => { for (const { duration } of list.getEntries()) longTasks.push(duration); }).observe({ entryTypes: ["longtask"] });
+});
+
+const scenarios = {
+  async shows_calls_as_they_are_made({ page, modern, legacy }) {
+    for (const client of [modern, legacy]) {
+      const began = Date.now();
+      const slow = call(client, "slow", { n: 1500 });
+      await rowOf(page, "slow").waitFor();
+      await outcome(page, "slow", "running");
+      assert.ok(Date.now() - began < 1500, "the row comes with the result");
+      await slow;
+      await outcome(page, "slow", "ok");
+      assert.match(await rowOf(page, "slow").locator(".took").textContent(), /^1\.[56] s$/);
+      await call(client, "fail");
+      await outcome(page, "fail", "tool error");
+      await call(client, "delete");
+      await outcome(page, "delete", "denied");
+    }
+    await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), 6));
+  },
+
+  async shows_who_waited({ page, legacy }) {
+    const written = call(legacy, "write", { text: "a" });
+    await outcome(page, "write", "waiting");
+    await page.getByRole("link", { name: /waiting/ }).or(page.locator(".badge.waiting")).first().waitFor({ state: "attached" });
+    await written;
+    await outcome(page, "write", "ok");
+    await open(page, "write");
+    await page.locator(".timeline dd", { hasText: "3.0 s" }).waitFor();
+    assert.match(await page.locator(".why").textContent(), /Asked by the rule changes: .*accepted by ada/);
+    await page.locator(".tab", { hasText: "Why" }).click();
+    assert.match(await page.locator(".steps .matched").first().textContent(), /changes.*ask/);
+  },
+
+  async keeps_every_byte({ page, modern }) {
+    await call(modern, "echo", "EXACT");
+    await outcome(page, "echo", "ok");
+    await open(page, "echo");
+    const shown = page.locator(".json").first();
+    await shown.waitFor();
+    const text = async (at) => (await page.locator(".json").nth(at).textContent()).replaceAll(/\s/g, "");
+    assert.equal(await text(0), EXACT);
+    assert.ok((await text(1)).includes(`"structuredContent":${EXACT}`), await text(1));
+    await page.keyboard.press("t");
+    await page.waitForTimeout(600); // clicks are ignored before that
+    await page.locator(".confirm .accept").click();
+    await page.waitForURL(/#calls\/2$/);
+    await eventually(async () => assert.equal(await text(0), EXACT));
+    assert.match(await page.locator(".detail .quiet").first().textContent(), /console:operator/);
+  },
+
+  async tries_a_tool_with_exact_numbers({ page }) {
+    await page.getByRole("link", { name: /^Servers/ }).click();
+    await page.locator(".servers a", { hasText: "files" }).click();
+    await page.locator(".entry", { hasText: "echo" }).click();
+    await page.locator(".form label", { hasText: "id" }).locator("input").fill("9007199254740993");
+    await page.locator(".form label", { hasText: "price" }).locator("input").fill("1.10");
+    await page.locator(".form .accept").click();
+    await page.waitForTimeout(600);
+    await page.locator(".confirm .accept").click();
+    await page.waitForURL(/#calls\/1$/);
+    await eventually(async () => assert.equal((await page.locator(".json").first().textContent()).replaceAll(/\s/g, ""), '{"id":9007199254740993,"price":1.10}'));
+  },
+
+  async is_not_busy({ page, modern }) {
+    const flood = call(modern, "flood", { n: 2000 }, { onprogress: () => {} });
+    for (let i = 0; i < 600; i++) await call(modern, "echo", { id: i });
+    await flood;
+    await page.locator(".search").fill("flood");
+    await open(page, "flood");
+    await page.locator(".json").first().waitFor();
+    await page.locator(".search").fill("");
+    await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), 500));
+    const long = await page.evaluate(() => longTasks);
+    assert.deepEqual(long.filter((duration) => duration > 100), []);
+  },
+
+  async filters_and_pauses({ page, modern }) {
+    await call(modern, "fail");
+    await call(modern, "echo", { id: 1 });
+    await outcome(page, "echo", "ok");
+    await page.locator(".chip", { hasText: "Failed" }).click();
+    await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), 1));
+    await page.locator(".chip", { hasText: "All" }).click();
+    await page.locator(".search").fill("ECHO");
+    await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), 1));
+    await page.locator(".search").fill("");
+    await page.locator(".search").blur();
+    await page.keyboard.press("p");
+    await call(modern, "slow", { n: 1 });
+    await page.waitForTimeout(700);
+    assert.equal(await page.locator(".calls tbody tr").count(), 2);
+    await page.keyboard.press("p");
+    await outcome(page, "slow", "ok");
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    await page.waitForURL(/#calls\/2$/);
+  },
+
+  async tries_a_policy({ page, modern }) {
+    await call(modern, "echo", { id: 1 });
+    await outcome(page, "echo", "ok");
+    await page.getByRole("link", { name: "Policy" }).click();
+    await page.locator("textarea").fill('{"rules": [\n  {"match": 1}]}');
+    await page.locator(".policy .accept").click();
+    await page.locator(".result", { hasText: "Line 2, column" }).waitFor();
+    await page.locator("textarea").fill('{"rules": [{"name": "all", "effect": "ask"}]}');
+    await page.locator(".policy .accept").click();
+    await page.locator(".changes td", { hasText: "allow → ask" }).waitFor();
+  },
+
+  async shows_a_viewer_no_contents({ browser, legacy }) {
+    await call(legacy, "echo", { text: "canary" });
+    const { page, troubles } = await visit(browser, `${host.url}#token=${host.viewer}`);
+    await outcome(page, "echo", "ok");
+    await open(page, "echo");
+    await page.getByText("This link shows names").waitFor();
+    assert.ok(!(await page.content()).includes("canary"));
+    assert.equal(await page.getByRole("button", { name: /Call again/ }).count(), 0);
+    assert.deepEqual(troubles, []);
+    await page.context().close();
+  },
+
+  async asks_for_the_token({ browser }) {
+    const { page } = await visit(browser, `${host.url}#token=${"x".repeat(40)}`);
+    await page.locator(".token input").fill(host.token);
+    await page.locator(".token button").click();
+    await page.locator(".connection[data-state=connected]").waitFor();
+    assert.ok(!page.url().includes("token"));
+    await page.context().close();
+  },
+
+  async fits_a_phone({ browser, modern }) {
+    await call(modern, "echo", { id: 1 });
+    for (const colorScheme of ["light", "dark"]) {
+      const { page, troubles } = await visit(browser, `${host.url}#token=${host.token}`, { viewport: PHONE, colorScheme });
+      await open(page, "echo");
+      await page.locator(".json").first().waitFor();
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), PHONE.width);
+      await page.locator(".back").click();
+      await page.locator(".calls").waitFor();
+      assert.deepEqual(troubles, []);
+      await page.context().close();
+    }
+  },
+
+  async looks_good({ browser, modern, legacy }) {
+    for (let i = 0; i < 12; i++) await call(i % 3 ? modern : legacy, "echo", { id: i, text: "robots.txt" });
+    await call(legacy, "fail");
+    await call(modern, "delete");
+    const waits = call(legacy, "slow", { n: 4000 });
+    for (const colorScheme of ["light", "dark"]) {
+      const { page } = await visit(browser, `${host.url}#token=${host.token}`, { viewport: DESK, colorScheme });
+      await open(page, "echo");
+      await page.locator(".json").first().waitFor();
+      if (process.env.CONSOLE_SCREENSHOT) writeFileSync(`${process.env.CONSOLE_SCREENSHOT}-${colorScheme}.png`, await page.screenshot());
+      await page.getByRole("link", { name: /^Servers/ }).click();
+      await page.locator(".servers a", { hasText: "files" }).click();
+      await page.locator(".entry").first().click();
+      if (process.env.CONSOLE_SCREENSHOT) writeFileSync(`${process.env.CONSOLE_SCREENSHOT}-servers-${colorScheme}.png`, await page.screenshot());
+      await page.context().close();
+    }
+    await waits;
+  },
+};
+
+/** Runs a scenario with a new host, a page and two clients. */
+async function run(browser, scenario) {
+  await start();
+  const clients = [await connect("2026-07-28"), await connect()];
+  const { page, troubles } = await visit(browser, `${host.url}#token=${host.token}`, { viewport: DESK, before: watchTasks });
+  await page.locator(".connection[data-state=connected]").waitFor();
+  await scenario({ browser, page, modern: clients[0], legacy: clients[1] });
+  assert.deepEqual(troubles, []);
+  await page.context().close();
+  for (const client of clients) await client.close();
+  child.stdin.end();
+  await once(child, "exit");
+}
+
+const wanted = process.argv.slice(2);
+const chosen = Object.entries(scenarios).filter(([name]) => wanted.length === 0 || wanted.some((part) => name.includes(part)));
+const browser = await launch();
+try {
+  for (const [name, scenario] of chosen) {
+    const began = Date.now();
+    await run(browser, scenario).catch((cause) => { throw new Error(`${name}: ${cause.message}`, { cause }); });
+    console.log(`ok ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
+  }
+} finally {
+  await browser.close();
+  child?.kill();
+}
+console.log(`${chosen.length} passed, 0 failed`);

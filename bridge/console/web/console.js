@@ -1,0 +1,129 @@
+import { CallDetail } from "./detail.js";
+import { CallList } from "./calls.js";
+import { Feed } from "./feed.js";
+import { onKeys, switchable } from "./keys.js";
+import { node, number } from "./nodes.js";
+import { PolicyScreen } from "./policy.js";
+import { ServerDetail, ServerList } from "./servers.js";
+import { keepToken, takeToken } from "./token.js";
+
+const part = (selector) => document.querySelector(selector);
+
+const STATES = {
+	connecting: "Connecting …",
+	connected: "Live",
+	lost: "Not connected: the server cannot be reached. Trying again …",
+	occupied: "The server accepts no more pages now. Trying again …",
+};
+
+const token = takeToken(); // first, to remove it from the URL
+const feed = new Feed(document.body.dataset.feed, { connection, changed });
+const calls = new CallList(feed);
+const call = new CallDetail(feed);
+const servers = new ServerList(feed);
+const server = new ServerDetail(feed);
+const policy = new PolicyScreen(feed);
+const callsScreen = node("div", "split", calls.element, call.element);
+const serversScreen = node("div", "split", servers.element, server.element);
+
+/** Returns the screen and the item of the address. */
+function route() {
+	const [screen, item = ""] = location.hash.slice(1).split("/");
+	return { screen: ["servers", "policy"].includes(screen) ? screen : "calls", item: decodeURIComponent(item) };
+}
+
+function draw() {
+	const { screen, item } = route();
+	for (const link of document.querySelectorAll("nav a[href^='#']")) {
+		if (link.hash === `#${screen}`) link.setAttribute("aria-current", "page");
+		else link.removeAttribute("aria-current");
+	}
+	document.body.classList.toggle("item", item !== "");
+	const shown = { calls: callsScreen, servers: serversScreen, policy: policy.element }[screen];
+	if (part("main").firstElementChild !== shown) part("main").replaceChildren(shown);
+	if (screen === "calls") {
+		const id = item ? Number(item) : undefined;
+		calls.select(id);
+		call.select(id);
+	} else if (screen === "servers") {
+		servers.select(item || undefined);
+		server.select(item || undefined);
+	}
+}
+
+function connection(state, why = STATES[state]) {
+	part(".connection").dataset.state = state;
+	part(".connection [role=status]").textContent = why;
+	part(".retry").hidden = state === "connecting" || state === "connected";
+	part(".token").hidden = state !== "refused";
+}
+
+function changed(what, ids) {
+	if (what === "hello") {
+		part(".role").hidden = false;
+		part(".role").textContent = feed.role;
+		part("nav a[href='#policy']").hidden = !feed.may("whatif");
+		part(".approvals").href = "../approvals/";
+		part(".approvals").hidden = !document.body.dataset.channel || feed.role !== "operator";
+		calls.draw();
+		draw();
+	} else if (what === "calls") {
+		calls.changed(ids);
+		call.changed(ids);
+		badge("waiting", [...feed.calls.values()].filter(({ outcome }) => outcome === "waiting").length);
+	} else if (what === "servers") {
+		if (route().screen === "servers") servers.draw();
+		badge("failed", feed.servers.filter(({ status }) => status === "failed").length);
+		badge("held", feed.servers.reduce((sum, { held }) => sum + held, 0));
+	}
+}
+
+/** Shows a number beside the name of a screen. */
+function badge(name, count) {
+	const shown = part(`.badge.${name}`);
+	const text = `${number(count)} ${name}`;
+	shown.hidden = count === 0;
+	if (shown.textContent === text) return;
+	shown.textContent = text;
+	if (count > 0) part("#news").textContent = text;
+}
+
+function move(by) {
+	const { screen } = route();
+	const next = screen === "servers" ? servers.next(by) : calls.next(by);
+	if (next === undefined) return;
+	location.hash = `#${screen}/${encodeURIComponent(next)}`;
+	part("tr[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+}
+
+const KEYS = {
+	j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
+	"/": () => route().screen === "calls" && calls.focusFilter(), p: () => calls.pause(), t: () => call.again(), c: () => call.copy(), "?": () => part(".help").showModal(),
+};
+
+onKeys(switchable(part(".shortcuts input")), (key, event) => {
+	if (!Object.hasOwn(KEYS, key) || document.querySelector("dialog[open]")) return;
+	if (key.startsWith("Arrow") && event.target.matches("pre, .detail")) return; // scrolls
+	event.preventDefault();
+	if (!event.repeat || "jkArrowDownArrowUp".includes(key)) KEYS[key]();
+}, ({ target }) => target.blur());
+
+part(".token").onsubmit = (event) => {
+	event.preventDefault();
+	const field = part(".token input");
+	keepToken(field.value.trim());
+	field.value = "";
+	feed.open(takeToken());
+};
+part(".retry").onclick = () => feed.retry();
+part(".ask-help").onclick = () => part(".help").showModal();
+part(".approvals").onclick = ({ currentTarget }) => { currentTarget.href = `../approvals/#token=${takeToken()}`; };
+addEventListener("online", () => feed.retry());
+addEventListener("hashchange", () => {
+	if (location.hash.startsWith("#token=")) feed.open(takeToken()); // another link in the same tab
+	draw();
+});
+setInterval(() => calls.tick(), 1000);
+
+draw();
+feed.open(token);

@@ -1,0 +1,137 @@
+// Consolefixture serves a bridge with one server, an MCP endpoint and the console, for the tests of the page in a browser.
+// .ci/browser runs it. It prints its addresses and tokens as one JSON object, and ends when its input ends.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/console"
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/streamable"
+)
+
+const rules = `{"rules": [
+	{"name": "no-deletes", "effect": "deny", "names": ["delete"], "reason": "nobody deletes here"},
+	{"name": "changes", "effect": "ask", "names": ["write"], "reason": "a person approves every change"},
+	{"name": "else", "effect": "allow"}
+]}`
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	parsed, err := policy.Parse([]byte(rules))
+	if err != nil {
+		return err
+	}
+	compiled, err := policy.Compile(parsed)
+	if err != nil {
+		return err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	record := console.NewRecorder(&console.RecorderOptions{Bodies: true})
+	record.Hide("secret-of-the-configuration")
+	asking := &approval.Options{Logger: quiet}
+	record.ObserveApproval(asking)
+	person := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
+		select {
+		case <-time.After(3 * time.Second):
+			return approval.Answer{Approved: true, By: "ada"}, nil
+		case <-ctx.Done():
+			return approval.Answer{}, ctx.Err()
+		}
+	})
+	upstream := bridge.Config{Alias: "files", Dialer: transport.Pipe(newFiles()), ProxyOptions: bridge.ProxyOptions{Logger: quiet, Launch: "/usr/bin/files /srv/www"}}
+	record.ObserveUpstream(&upstream)
+	servers, err := bridge.New(&bridge.Options{Logger: quiet}, upstream)
+	if err != nil {
+		return err
+	}
+	options := &server.Options{Logger: quiet, Guards: []mcp.Guard{approval.Guard(compiled, person, asking)}}
+	record.ObserveServer(options)
+	s := server.New(mcp.Implementation{Name: "gateway", Version: "1.0.0"}, options)
+	if err := s.Mount(servers, nil); err != nil {
+		return err
+	}
+	page, err := console.New(s, servers, &console.Options{Recorder: record, Logger: quiet, Policy: func() *policy.Compiled { return compiled }})
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	endpoint := streamable.Handler(s, &streamable.Options{Logger: quiet})
+	defer endpoint.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/console/", page)
+	mux.Handle("/mcp", endpoint)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
+	err = json.NewEncoder(os.Stdout).Encode(map[string]string{
+		"url": fmt.Sprintf("http://%s/console/", listener.Addr()), "token": page.Token(), "viewer": page.ViewerToken(), "mcp": fmt.Sprintf("http://%s/mcp", listener.Addr()),
+	})
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	err = errors.Join(err, web.Close())
+	<-served //nolint:errcheck // it was closed
+	return err
+}
+
+type input struct {
+	Text string `json:"text,omitempty"`
+	N    int    `json:"n,omitempty" jsonschema:"how many, or how many milliseconds"`
+}
+
+// newFiles returns a server whose tools do what their names say.
+func newFiles() *server.Server {
+	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	schema := json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"},"price":{"type":"number"},"text":{"type":"string"}}}`)
+	server.AddRawTool(s, server.Tool{Name: "echo", Description: "Returns its arguments.", InputSchema: schema}, func(_ context.Context, _ *server.Request, in json.RawMessage) (mcp.Result, error) {
+		return mcp.Raw(`{"content":[{"type":"text","text":"done"}],"structuredContent":` + string(in) + `}`), nil
+	})
+	add := func(name string, f func(ctx context.Context, r *server.Request, in input) (string, error)) {
+		server.AddTool(s, server.Tool{Name: name, TextOnly: true}, f)
+	}
+	add("slow", func(ctx context.Context, _ *server.Request, in input) (string, error) {
+		select {
+		case <-time.After(time.Duration(in.N) * time.Millisecond):
+			return "done", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
+	add("flood", func(ctx context.Context, r *server.Request, in input) (string, error) {
+		for i := range in.N {
+			if err := r.Progress(ctx, float64(i+1), float64(in.N), fmt.Sprintf("page %d", i)); err != nil {
+				return "", err
+			}
+		}
+		return strings.Repeat("flood ", 500_000), nil
+	})
+	add("fail", func(context.Context, *server.Request, input) (string, error) { return "", errors.New("no such file") })
+	for _, name := range []string{"write", "delete"} {
+		add(name, func(context.Context, *server.Request, input) (string, error) { return "done", nil })
+	}
+	return s
+}
