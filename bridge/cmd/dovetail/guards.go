@@ -31,6 +31,7 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 		return err
 	}
 	asking := &approval.Options{Expiry: o.expiry, Remember: o.remember, Logger: h.logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
+	h.recorder.ObserveApproval(asking)
 	if o.journal != "" {
 		if h.journal, err = approval.OpenJournal(o.journal, h.logger); err != nil {
 			return err
@@ -93,6 +94,16 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 		return approval.Elicitation(), nil
 	}
 	return nil, nil
+}
+
+// isLoopback reports whether HTTP is served for this machine only, if at all.
+func (o *serveOptions) isLoopback() bool {
+	host, _, err := net.SplitHostPort(o.http)
+	if err != nil || host == "localhost" {
+		return true // newWebsite reports the error
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
 }
 
 // origins returns the origins of the approval page under the names of -host: with the port of the name, else with that of

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/code"
 	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/bridge/search"
@@ -35,6 +36,7 @@ var serveCommand = &command{
   /run                   programs that use the tool server of ipybox
   /livez, /readyz        200 while the program runs, and when its servers have started, without a token
   /states                the states of the servers
+  /console/              a page with the calls, the servers and the policy
   /metrics               metrics for Prometheus
 
 A tool is named ALIAS__TOOL. Traces are sent to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
@@ -59,7 +61,7 @@ type serveOptions struct {
 	config, http, policy, approve, trust, token, journal, lock string
 	expiry, remember, reload                                   time.Duration
 	open, launch, noApprovalToken, launchUnasked               bool
-	search, scripts                                            bool
+	search, scripts, recordContents                            bool
 	hosts                                                      []string
 	logins                                                     loginOptions
 }
@@ -83,6 +85,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
 	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. Paths for plain HTTP keep all tools")
+	flags.BoolVar(&o.recordContents, "record-contents", false, "let the console show arguments and results also if -http is not a loopback address; they are kept in memory")
 	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names and the address itself are always accepted", func(name string) error {
 		o.hosts = append(o.hosts, name)
 		_, err := httpguard.NewGuard(o.hosts, nil)
@@ -97,8 +100,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return flags.usage()
 	case o.open && o.token != "":
 		return misuse("-open serves without a token: leave out -token")
-	case o.http == "" && (o.open || o.launch || o.token != "" || len(o.hosts) > 0):
-		return misuse("-open, -launch, -token and -host are for -http")
+	case o.http == "" && (o.open || o.launch || o.token != "" || len(o.hosts) > 0 || o.recordContents):
+		return misuse("-open, -launch, -token, -host and -record-contents are for -http")
 	case o.launchUnasked && (!o.launch || o.open):
 		return misuse("-insecure-launch-without-approval is for -launch, and not for -open: callers need the token")
 	case o.launchUnasked && o.policy == "" && o.approve != "":
@@ -179,6 +182,9 @@ type hub struct {
 	locked     string    // the result of modified before lock was read
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
+	recorder   *console.Recorder
+	console    *console.Console      // nil without HTTP
+	policy     *policy.Compiled      // nil without one
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
 	server     *server.Server        // of all tools
@@ -199,6 +205,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 	if h.file, err = config.Load(h.opts.config); h.file == nil {
 		return err
 	}
+	h.recorder = console.NewRecorder(&console.RecorderOptions{Bodies: h.opts.recordContents || h.opts.isLoopback()})
 	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, h.file, err)...); err != nil {
 		return err
 	}
@@ -217,10 +224,12 @@ func (h *hub) open(ctx context.Context) (err error) {
 	if err = h.setGuards(ctx, audit); err != nil {
 		return err
 	}
-	h.middleware = []mcp.Middleware{h.telemetry.server.Middleware, audit.Middleware}
-	h.server = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
-		Logger: h.logger, Middleware: h.middleware, Guards: h.guards, OnSession: h.telemetry.server.OnSession,
-	})
+	options := &server.Options{
+		Logger: h.logger, Middleware: []mcp.Middleware{h.telemetry.server.Middleware, audit.Middleware}, Guards: h.guards, OnSession: h.telemetry.server.OnSession,
+	}
+	h.recorder.ObserveServer(options)
+	h.middleware = options.Middleware
+	h.server = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, options)
 	if err = h.server.Mount(provider, nil); err != nil {
 		return err
 	}
@@ -254,18 +263,27 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 	for _, warning := range file.Warnings {
 		h.logger.Warn("configuration", "file", file.Name, "warning", warning.String())
 	}
-	configs, invalid := file.Bridge(ctx, &config.Expander{Prompt: config.PromptEnv}, &config.DialOptions{
-		Stderr: h.env.stderr, Logger: h.logger,
-		Authorizer: func(server *config.Resolved) httptransport.Authorizer {
-			return h.opts.logins.saved(server, headersOf(server), loginCommand(h.opts.config, server.Alias))
-		},
-	})
+	servers, invalid := file.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
+	var configs []bridge.Config
+	for _, resolved := range servers {
+		h.recorder.Hide(resolved.Secrets()...)
+		c, problem := resolved.Bridge(&config.DialOptions{
+			Stderr: h.env.stderr, Logger: h.logger,
+			Authorizer: func(server *config.Resolved) httptransport.Authorizer {
+				return h.opts.logins.saved(server, headersOf(server), loginCommand(h.opts.config, server.Alias))
+			},
+		})
+		if problem != nil {
+			invalid = errors.Join(invalid, problem)
+			continue
+		}
+		c.Trusted = h.opts.trust == "*" || slices.Contains(strings.Split(h.opts.trust, ","), c.Alias)
+		h.telemetry.observeClient(&c)
+		h.recorder.ObserveUpstream(&c)
+		configs = append(configs, c)
+	}
 	for _, err := range joined(err, invalid) {
 		h.logger.Error("a server is disabled: its configuration is not valid", "error", err)
-	}
-	for i, c := range configs {
-		configs[i].Trusted = h.opts.trust == "*" || slices.Contains(strings.Split(h.opts.trust, ","), c.Alias)
-		h.telemetry.observeClient(&configs[i])
 	}
 	return configs
 }
@@ -292,6 +310,9 @@ func (h *hub) close() error {
 	}
 	if h.channel != nil {
 		errs = append(errs, h.channel.Close())
+	}
+	if h.console != nil {
+		errs = append(errs, h.console.Close())
 	}
 	if h.site != nil {
 		for _, shutdown := range h.site.frontends {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval/page"
+	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -40,6 +41,9 @@ func (h *hub) newWebsite() (*website, error) {
 	}
 	mux := http.NewServeMux()
 	h.routeApprovals(w, mux)
+	if err := h.routeConsole(w, mux); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	if h.opts.http != "" {
 		if err := h.routeClients(w, mux); err != nil {
 			return nil, errors.Join(err, listener.Close())
@@ -66,6 +70,26 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 	}
 	mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval", Hosts: h.opts.hosts}))
 	fmt.Fprintf(h.env.stderr, "approve  http://%s/approvals/#token=%s\n", w.listener.Addr(), h.channel.Token())
+}
+
+// routeConsole adds the console. Its token for operators is that of approvers, so that one link is enough.
+func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
+	opts := &console.Options{
+		Recorder: h.recorder, Lock: h.lock, Hosts: h.opts.hosts, Origins: h.opts.origins(), Logger: h.logger,
+	}
+	if h.rules.Load() != nil {
+		opts.Policy = h.rules.Load
+	}
+	if h.opts.approve == "page" {
+		opts.Token, opts.Channel = h.channel.Token(), "/approval"
+	}
+	if h.console, err = console.New(h.server, h.bridge, opts); err != nil {
+		return err
+	}
+	mux.Handle("/console/", h.console)
+	fmt.Fprintf(h.env.stderr, "console  http://%[1]s/console/#token=%[2]s, and for people who may not see contents http://%[1]s/console/#token=%[3]s\n",
+		w.listener.Addr(), h.console.Token(), h.console.ViewerToken())
+	return nil
 }
 
 // routeClients adds the routes of clients.
