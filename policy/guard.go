@@ -20,6 +20,9 @@ type GuardOptions struct {
 	// OnDecision is called with the decision about each call, for an audit. It is not called
 	// for lists. A panic denies the call.
 	OnDecision func(ctx context.Context, call *mcp.Call, q *Request, d Decision)
+	// Current, if set, returns the policy for one decision, in place of the policy of the guard: for a policy that is
+	// replaced at run time. nil denies everything. It must not block.
+	Current func() *Compiled
 	// ProtocolErrors refuses calls of tools with a JSON-RPC error, as calls of other entries are. By
 	// default the caller gets a result with isError; see [DeniedError.ToolResult].
 	ProtocolErrors bool
@@ -91,6 +94,9 @@ func (c *Compiled) decideCall(ctx context.Context, call *mcp.Call, opts *GuardOp
 
 // decideFor sets the subject of a request, and decides.
 func (c *Compiled) decideFor(ctx context.Context, caller *mcp.Caller, q *Request, opts *GuardOptions) Decision {
+	if opts != nil && opts.Current != nil {
+		c = opts.Current()
+	}
 	if c == nil {
 		return undecided(errNoPolicy)
 	}

@@ -403,3 +403,21 @@ func TestVariantsOfOneName(t *testing.T) {
 		}
 	})
 }
+
+// One decision uses the policy that is current when it begins.
+func TestGuardUsesCurrentPolicy(t *testing.T) {
+	rules, err := policy.Compile(&policy.Policy{Rules: []policy.Rule{{Name: "all", Effect: policy.Allow}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var current *policy.Compiled
+	guard := policy.Guard(rules, &policy.GuardOptions{Current: func() *policy.Compiled { return current }})
+	target := &mcp.Target{Kind: mcp.KindTool, Name: "a"}
+	if guard.Visible(t.Context(), &mcp.Caller{}, target) {
+		t.Error("without a current policy an entry is visible")
+	}
+	current = rules
+	if !guard.Visible(t.Context(), &mcp.Caller{}, target) {
+		t.Error("the current policy was not used")
+	}
+}

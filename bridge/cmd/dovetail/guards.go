@@ -26,11 +26,16 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	if o.approve == "" {
 		return nil
 	}
+	h.policySeen = modified(o.policy)
 	rules, err := h.readPolicy()
 	if err != nil {
 		return err
 	}
-	asking := &approval.Options{Expiry: o.expiry, Remember: o.remember, Logger: h.logger, GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision}}
+	h.rules.Store(rules)
+	asking := &approval.Options{
+		Expiry: o.expiry, Remember: o.remember, Logger: h.logger,
+		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: h.rules.Load},
+	}
 	h.recorder.ObserveApproval(asking)
 	if o.journal != "" {
 		if h.journal, err = approval.OpenJournal(o.journal, h.logger); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
@@ -15,11 +16,10 @@ import (
 // follow applies the configuration and the lock whenever their files change, until ctx ends. A file
 // that is not valid changes nothing.
 func (h *hub) follow(ctx context.Context) {
-	locked := make(chan struct{})
-	go func() {
-		defer close(locked)
-		h.followLock(ctx)
-	}()
+	var following sync.WaitGroup
+	defer following.Wait()
+	following.Go(func() { h.followLock(ctx) })
+	following.Go(func() { h.followPolicy(ctx) })
 	first := true
 	_ = config.Watch(ctx, h.opts.config, h.opts.reload, func(file *config.File, err error) {
 		unchanged := first && reflect.DeepEqual(file, h.file)
@@ -37,33 +37,52 @@ func (h *hub) follow(ctx context.Context) {
 		}
 		h.logger.Info("the new configuration was applied", "file", file.Name)
 	})
-	<-locked
 }
 
-// lockInterval is how often the lock file is checked.
-const lockInterval = time.Second
+// checkInterval is how often the files of the lock and of the policy are checked.
+const checkInterval = time.Second
 
 // followLock reads the lock file whenever it changes.
 func (h *hub) followLock(ctx context.Context) {
 	if h.lock == nil {
 		return
 	}
-	ticker := time.NewTicker(lockInterval)
+	followFile(ctx, h.opts.lock, h.locked, func() {
+		if err := h.lock.Reload(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			h.logger.Error("the lock file was not read", "error", err)
+		}
+	})
+}
+
+// followPolicy reads the policy whenever its file changes. A policy that is not valid is not applied.
+func (h *hub) followPolicy(ctx context.Context) {
+	if h.rules.Load() == nil || h.opts.policy == "" {
+		return
+	}
+	followFile(ctx, h.opts.policy, h.policySeen, func() {
+		rules, err := h.readPolicy()
+		if err != nil {
+			h.logger.Error("the new policy is not valid and was not applied", "error", err)
+			return
+		}
+		h.rules.Store(rules)
+		h.logger.Info("the new policy was applied", "file", h.opts.policy)
+	})
+}
+
+// followFile calls changed whenever a file is no longer as it was seen, until ctx ends.
+func followFile(ctx context.Context, path, seen string, changed func()) {
+	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
-	seen := h.locked
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		now := modified(h.opts.lock)
-		if now == seen {
-			continue
-		}
-		seen = now
-		if err := h.lock.Reload(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			h.logger.Error("the lock file was not read", "error", err)
+		if now := modified(path); now != seen {
+			seen = now
+			changed()
 		}
 	}
 }

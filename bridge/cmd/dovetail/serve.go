@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -21,6 +22,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
@@ -178,8 +180,10 @@ type hub struct {
 	telemetry  *telemetry
 	file       *config.File // of which the bridge was made
 	bridge     *bridge.Bridge
-	lock       *pin.Lock // nil without -lock
-	locked     string    // the result of modified before lock was read
+	lock       *pin.Lock                       // nil without -lock
+	locked     string                          // the result of modified before lock was read
+	rules      atomic.Pointer[policy.Compiled] // that decide now; nil without a guard
+	policySeen string                          // the result of modified before the policy was read
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
 	recorder   *console.Recorder
