@@ -61,7 +61,7 @@ type Options struct {
 	Hosts, Origins []string
 	// Policy returns the policy in force, which explains decisions. Default: no policy.
 	Policy func() *policy.Compiled
-	// Lock has the accepted definitions. Default: everything is accepted.
+	// Lock has the accepted definitions of the bridge, by their names in the bridge. Default: everything is accepted.
 	Lock *pin.Lock
 	// Logger logs what operators do. Default slog.Default().
 	Logger *slog.Logger
@@ -217,9 +217,13 @@ func (c *Console) servers() []shownServer {
 		return list
 	}
 	now, costs, held := time.Now(), c.costs(), map[string]int{}
-	if c.opts.Lock != nil {
-		for _, p := range c.opts.Lock.Pending() {
-			held[p.Server]++
+	if pending := c.pending(); len(pending) > 0 {
+		for _, kind := range listed {
+			for e := range c.bridge.Catalog().All(kind) {
+				if pending[pin.Entry{Kind: pinKind(kind), Name: e.Name}] != nil {
+					held[e.Origin.Server]++
+				}
+			}
 		}
 	}
 	for _, s := range c.bridge.States() {
@@ -257,6 +261,9 @@ func (c *Console) actions(of role) []string {
 	actions := []string{"call", "try", "again"}
 	if c.bridge != nil {
 		actions = append(actions, "server", "restart", "refresh")
+	}
+	if c.opts.Lock != nil {
+		actions = append(actions, "accept")
 	}
 	if c.opts.Policy != nil {
 		actions = append(actions, "whatif")

@@ -41,6 +41,8 @@ func (c *Console) do(ctx context.Context, q *question) (any, error) {
 		return done{}, c.bridge.Restart(q.Alias)
 	case "refresh":
 		return done{}, c.bridge.Refresh(q.Alias)
+	case "accept":
+		return done{}, c.accept(q.Kind, q.Exposed, q.Digest)
 	default: // whatif
 		return c.record.whatIf([]byte(q.Text)), nil
 	}
@@ -197,6 +199,9 @@ func (c *Console) make(ctx context.Context, kind mcp.Kind, exposed string, argum
 // madeKey is the context key of the function that gets the row of a call of the console.
 type madeKey struct{}
 
+// listed are the kinds of entries that the page shows.
+var listed = [...]mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate}
+
 // A shownUpstream is a server with its entries, for operators.
 type shownUpstream struct {
 	Server     *shownServer `json:"server"`
@@ -208,6 +213,7 @@ type shownUpstream struct {
 
 type shownEntry struct {
 	Kind        string       `json:"kind"`
+	PinKind     pin.Kind     `json:"pinKind"`
 	Name        string       `json:"name"`
 	Exposed     string       `json:"exposed"`
 	Title       string       `json:"title,omitempty"`
@@ -249,15 +255,8 @@ func (c *Console) showServer(alias string) (*shownUpstream, error) {
 			shown.NotOffered = append(shown.NotOffered, c.record.redact(err.Error()))
 		}
 	}
-	pending := make(map[pin.Entry]*pin.Pending)
-	if c.opts.Lock != nil {
-		for _, p := range c.opts.Lock.Pending() {
-			if p.Server == alias {
-				pending[p.Entry] = &p
-			}
-		}
-	}
-	for _, kind := range []mcp.Kind{mcp.KindTool, mcp.KindPrompt, mcp.KindResource, mcp.KindResourceTemplate} {
+	pending := c.pending()
+	for _, kind := range listed {
 		for e := range c.bridge.Catalog().All(kind) {
 			if e.Origin.Server == alias {
 				shown.Launch = c.record.redact(e.Origin.Launch)
@@ -266,6 +265,29 @@ func (c *Console) showServer(alias string) (*shownUpstream, error) {
 		}
 	}
 	return shown, nil
+}
+
+// pending returns the entries that wait to be accepted. Their names are those in the bridge.
+func (c *Console) pending() map[pin.Entry]*pin.Pending {
+	pending := make(map[pin.Entry]*pin.Pending)
+	if c.opts.Lock == nil {
+		return pending
+	}
+	for _, p := range c.opts.Lock.Pending() {
+		pending[p.Entry] = &p
+	}
+	return pending
+}
+
+// accept accepts a pending definition, unless another one is pending by now.
+func (c *Console) accept(kind, name, digest string) error {
+	entry := pin.Entry{Kind: pin.Kind(kind), Name: name}
+	p := c.pending()[entry]
+	if p == nil {
+		return pin.ErrNotPending
+	}
+	c.opts.Logger.Info("console accepts a definition", "operator", c.opts.Name, "kind", kind, "name", name, "digest", digest)
+	return c.opts.Lock.AcceptDigest(p.Server, entry, digest)
 }
 
 // pinKind returns the kind of an entry in a lock.
@@ -284,7 +306,7 @@ func pinKind(kind mcp.Kind) pin.Kind {
 func showEntry(e *server.Entry, p *pin.Pending) shownEntry {
 	members, _ := jsonscan.ReadObject(e.Definition.JSON()) // the server has checked it
 	shown := shownEntry{
-		Kind: e.Kind.String(), Name: e.Origin.Name, Exposed: e.Name, Title: textOf(members.Get("title")), Description: textOf(members.Get("description")),
+		Kind: e.Kind.String(), PinKind: pinKind(e.Kind), Name: e.Origin.Name, Exposed: e.Name, Title: textOf(members.Get("title")), Description: textOf(members.Get("description")),
 		Trusted: e.Origin.Trusted, Tokens: len(e.Definition.JSON()) / 4, State: "offered", Digest: e.Definition.Digest(),
 	}
 	if e.Kind == mcp.KindTool {

@@ -162,6 +162,8 @@ type question struct {
 	Call      uint64          `json:"call"`
 	Alias     string          `json:"alias"`
 	Exposed   string          `json:"exposed"`
+	Kind      string          `json:"kind"`
+	Digest    string          `json:"digest"`
 	Arguments string          `json:"arguments"`
 	Text      string          `json:"text"`
 	Show      bool            `json:"show"`

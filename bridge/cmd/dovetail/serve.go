@@ -50,7 +50,7 @@ token of an earlier dovetail -login -config FILE info ALIAS; without one, the lo
 
 A policy decides about calls, and a person about those for which it says ask: on a page in the
 browser, at the terminal of this process (not at its standard input), in the client that makes the call, or in a program that connects to the
-channel /approval. The policy is read once, at the start. With -approve and no policy, a person
+channel /approval. The policy is read again when its file changes. With -approve and no policy, a person
 approves each call of a tool that is not read-only. With -approve none, calls that need an approval
 are refused. Approvers have a token of their own. With -lock, only what was accepted is offered; see dovetail help pins.`,
 	run: runServe,

@@ -179,10 +179,21 @@ export class ServerDetail {
 		return item;
 	}
 
+	async #accept(entry) {
+		if (!(await confirmed(`Accept ${entry.exposed}?`, `Clients get it as it is shown here: ${entry.digest}`, "Accept"))) return;
+		try {
+			await this.#feed.ask({ do: "accept", kind: entry.pinKind, exposed: entry.exposed, digest: entry.digest });
+			await this.select(this.#alias);
+		} catch (error) {
+			this.#say(error.message);
+		}
+	}
+
 	#definition(entry) {
 		const parts = [entry.title ? seen("title", entry.title, "p") : "", entry.description ? seen("quiet", entry.description, "p") : "", seen("quiet", entry.exposed, "p")];
 		for (const { member, before, after } of entry.differences ?? []) parts.push(seen("", member, "h3"), seen("old", before || "absent", "p"), seen("new", after || "absent", "p"));
 		const box = node("div", "definition", ...parts);
+		if (entry.state !== "offered" && entry.digest && this.#feed.may("accept")) box.append(node("div", "acts", button("Accept this definition…", () => this.#accept(entry))));
 		if (entry.kind === "tool" && this.#feed.may("try")) box.append(new TryForm(this.#feed, entry).element);
 		return box;
 	}
