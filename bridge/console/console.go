@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,8 @@ type Options struct {
 	Policy func() *policy.Compiled
 	// Lock has the accepted definitions of the bridge, by their names in the bridge. Default: everything is accepted.
 	Lock *pin.Lock
+	// Command returns the line for a shell that calls a tool of a server, by its name there. Default: the page offers none.
+	Command func(server, tool string, arguments json.RawMessage) string
 	// Logger logs what operators do. Default slog.Default().
 	Logger *slog.Logger
 }

@@ -33,6 +33,9 @@ func (r *rig) open(t *testing.T) (*console.Console, string) {
 	t.Helper()
 	c, err := console.New(r.server, r.bridge, &console.Options{
 		Recorder: r.recorder, Name: "eve", Logger: quiet(), Policy: func() *policy.Compiled { return r.compiled },
+		Command: func(server, tool string, arguments json.RawMessage) string {
+			return fmt.Sprintf("call %s %s '%s'", server, tool, arguments)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +197,9 @@ func TestCallsOfTheConsole(t *testing.T) {
 		shown := f.ask(fmt.Sprintf(`"do":"call","call":%d`, id))
 		if got := shown["arguments"].(map[string]any)["text"]; got != arguments {
 			t.Errorf("the arguments are %s", got)
+		}
+		if got := shown["command"]; got != "call files echo '"+arguments+"'" {
+			t.Errorf("the command is %s", got)
 		}
 		if row := f.calls[id]; row["by"] != "console:eve" || row["caller"] != "console:eve" || row["rule"] != "else" {
 			t.Errorf("the row is %v", row)

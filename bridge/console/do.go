@@ -19,7 +19,7 @@ import (
 
 var (
 	errNotKept = errors.New("the call is not kept any more")
-	errNoBody  = errors.New("its arguments are not kept as a whole")
+	errNoBody  = errors.New("its name and its arguments are not kept as a whole")
 )
 
 // do does what an operator asks for, and returns the members of the answer.
@@ -80,14 +80,11 @@ func (c *Console) showCall(q *question) (*shownCall, error) {
 			call.Why = explain(in, request)
 		}
 	}
-	if call.Arguments != nil && call.Arguments.End == "" && call.Row.Kind == mcp.KindTool.String() {
-		call.Command = fmt.Sprintf("dovetail call %s %s", call.Row.Exposed, shellQuote(call.Arguments.Text))
+	if c.opts.Command != nil && sent != nil && call.Row.Kind == mcp.KindTool.String() && call.Arguments.Masked == 0 {
+		call.Command = c.opts.Command(call.Row.Server, call.Row.Name, sent)
 	}
 	return call, nil
 }
-
-// shellQuote quotes a text for a POSIX shell.
-func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // call returns a kept call, what the policy decided about, and the exact arguments if they are kept.
 func (r *Recorder) call(id uint64, reveal bool) (*shownCall, *policy.Request, json.RawMessage, error) {
@@ -140,9 +137,9 @@ func (c *Console) again(ctx context.Context, id uint64) (any, error) {
 		c.record.mu.Unlock()
 		return nil, errNotKept
 	}
-	sent, size, kind, exposed := w.exactArguments(), w.bytesIn, w.kind, w.exposed
+	sent, size, kind, exposed, exact := w.exactArguments(), w.bytesIn, w.kind, w.exposed, w.exact
 	c.record.mu.Unlock()
-	if sent == nil && size > 0 {
+	if sent == nil && size > 0 || !exact {
 		return nil, errNoBody
 	}
 	return c.make(ctx, kind, exposed, sent)

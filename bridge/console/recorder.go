@@ -90,6 +90,11 @@ func (r *Recorder) Hide(secrets ...string) {
 // redact returns a text without secrets.
 func (r *Recorder) redact(text string) string { return r.secrets.Load().Redact(text) }
 
+// short returns the beginning of a text without secrets. It cuts the text afterwards, since no part of a secret may remain.
+func (r *Recorder) short(text string, size int) string {
+	return peertext.Cut(r.redact(text[:min(len(text), 8*size)]), size)
+}
+
 // ObserveServer adds the functions of the recorder to the options of a server, before the others.
 func (r *Recorder) ObserveServer(opts *server.Options) {
 	opts.Middleware = append([]mcp.Middleware{r.outermost}, opts.Middleware...)

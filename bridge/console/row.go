@@ -11,7 +11,6 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
-	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -43,7 +42,8 @@ type row struct {
 	outcome      string
 	kind         mcp.Kind
 	server, name string
-	exposed      string
+	exposed      string // the name or URI that the caller used
+	exact        bool   // exposed is as it was: neither cut nor with a secret replaced
 	caller       string
 	client       string
 	script       string
@@ -104,6 +104,8 @@ type notice struct {
 const (
 	// maxNotices is how many notices of a call are kept, the last ones.
 	maxNotices = 200
+	// maxName is how much of a name or URI is kept, in bytes.
+	maxName = 1 << 10
 	// maxNotice is how much of the text of a notice is kept, in bytes.
 	maxNotice = 1 << 10
 )
@@ -151,9 +153,10 @@ func (r *Recorder) begin(ctx context.Context, call *mcp.Call) *row {
 // newRow adds a row. The mutex is held.
 func (r *Recorder) newRow(call *mcp.Call, now time.Time) *row {
 	r.lastID++
-	exposed := mcp.Subject(call.Method(), call.Member)
+	subject := mcp.Subject(call.Method(), call.Member)
+	exposed := r.name(subject)
 	w := &row{
-		id: r.lastID, began: now, since: now, exposed: frontend.Truncate(exposed), name: frontend.Truncate(exposed), kind: kindOf(call.Method()),
+		id: r.lastID, began: now, since: now, exposed: exposed, exact: exposed == subject, name: exposed, kind: kindOf(call.Method()),
 		caller: frontend.Truncate(call.Caller.Principal), clientVersion: string(call.Caller.Version), script: frontend.Truncate(call.Script()),
 		bytesIn: len(call.Member("arguments")),
 	}
@@ -162,13 +165,16 @@ func (r *Recorder) newRow(call *mcp.Call, now time.Time) *row {
 		w.client = frontend.Truncate(info.Name + " " + info.Version)
 	}
 	if t := call.Target(); t != nil {
-		w.server, w.name = t.Origin.Server, frontend.Truncate(cmp.Or(call.URI(), t.Origin.Name, t.Name))
+		w.server, w.name = t.Origin.Server, r.name(cmp.Or(call.URI(), t.Origin.Name, t.Name))
 	}
 	r.byID[w.id] = w
 	w.changed = r.changes.PushBack(w)
 	r.rows.add(w.holder, w, 1)
 	return w
 }
+
+// name returns a name or URI as it is kept. A URI may contain secrets.
+func (r *Recorder) name(text string) string { return r.short(text, maxName) }
 
 func kindOf(method string) mcp.Kind {
 	switch method {
@@ -370,7 +376,7 @@ func (r *Recorder) notice(w *row, level, text string) {
 		w.contents[notices] = c
 		c.shelved = r.contents.add(w.holder, c, 0)
 	}
-	n := notice{time.Now().UnixMicro(), frontend.Truncate(level), r.redact(peertext.Cut(text, maxNotice))}
+	n := notice{time.Now().UnixMicro(), frontend.Truncate(level), r.short(text, maxNotice)}
 	c.notices = append(c.notices, n)
 	grown := len(n.Text)
 	if len(c.notices) > maxNotices {

@@ -104,11 +104,7 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 // isLoopback reports whether HTTP is served for this machine only, if at all.
 func (o *serveOptions) isLoopback() bool {
 	host, _, err := net.SplitHostPort(o.http)
-	if err != nil || host == "localhost" {
-		return true // newWebsite reports the error
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return err != nil || isLoopback(host) // newWebsite reports the error
 }
 
 // origins returns the origins of the approval page under the names of -host: with the port of the name, else with that of

@@ -281,7 +281,11 @@ func loginCommand(file, target string) string {
 	if file != "" {
 		words = append(words, "-config", file)
 	}
-	words = append(words, "info", target)
+	return commandLine(append(words, "info", target)...)
+}
+
+// commandLine quotes words for a POSIX shell.
+func commandLine(words ...string) string {
 	for i, word := range words {
 		if strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?`!#~") {
 			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -76,6 +76,9 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 	opts := &console.Options{
 		Recorder: h.recorder, Lock: h.lock, Hosts: h.opts.hosts, Origins: h.opts.origins(), Logger: h.logger,
+		Command: func(server, tool string, arguments json.RawMessage) string {
+			return commandLine("dovetail", "-config", h.opts.config, "call", server, tool, string(arguments))
+		},
 	}
 	if h.rules.Load() != nil {
 		opts.Policy = h.rules.Load
