@@ -54,7 +54,7 @@ func run() error {
 	record.ObserveApproval(asking)
 	person := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
 		select {
-		case <-time.After(3 * time.Second):
+		case <-time.After(5 * time.Second):
 			return approval.Answer{Approved: true, By: "ada"}, nil
 		case <-ctx.Done():
 			return approval.Answer{}, ctx.Err()

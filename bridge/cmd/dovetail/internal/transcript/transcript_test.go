@@ -71,7 +71,7 @@ func recording(t *testing.T, s *server.Server, recorder *Recorder) transport.Dia
 		web.Close()
 	})
 	opts := &streamable.DialOptions{}
-	opts.Conn.Trace = recorder.Record
+	opts.Conn.Trace = func(_ string, sent bool, frame []byte) { recorder.Record(sent, frame) }
 	return streamable.Dial(web.URL, opts)
 }
 
