@@ -105,7 +105,7 @@ func (r *Recorder) ObserveServer(opts *server.Options) {
 // ObserveUpstream adds the functions of the recorder to the configuration of a server of a bridge, after the others, so that
 // it measures the time of the server.
 func (r *Recorder) ObserveUpstream(config *bridge.Config) {
-	config.Middleware = append(config.Middleware[:len(config.Middleware):len(config.Middleware)], r.aroundRequest)
+	config.Middleware = append(slices.Clip(config.Middleware), r.aroundRequest)
 }
 
 // ObservePolicy adds a function of the recorder to the options of a guard.

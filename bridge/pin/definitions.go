@@ -68,7 +68,7 @@ func (l *Lock) saveDefinitions(prune bool) error {
 	maps.DeleteFunc(unwritten, func(digest string, _ json.RawMessage) bool { return !pinned[digest] })
 	folder := l.path + folderSuffix
 	if len(unwritten) > 0 {
-		if err := os.Mkdir(folder, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("saving the accepted definitions: %w", err)
 		}
 	}
