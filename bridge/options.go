@@ -148,7 +148,7 @@ type ProxyOptions struct {
 	OnSession  func(ctx context.Context, caller *mcp.Caller) (ended func(reason error))
 
 	// OnLog is called for each log message of the server, from the level info on, that belongs to no single call of a client.
-	// Only servers of the legacy era send such messages. [mcp.Call.Observe] observes those of a call. The calls of one session
+	// Only servers of the legacy era send such messages. [server.Options].Outgoing gets those of a call. The calls of one session
 	// run one at a time; see [client.Options].
 	OnLog func(ctx context.Context, message *mcp.LoggingMessageParams)
 

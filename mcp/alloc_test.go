@@ -1,14 +1,12 @@
 package mcp_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"runtime"
 	"testing"
 
-	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 )
 
@@ -100,21 +98,3 @@ func BenchmarkDecodeListTools(b *testing.B) {
 		}
 	}
 }
-
-// A call that is not observed pays nothing for it.
-func TestNotifyWithoutObserverDoesNotAllocate(t *testing.T) {
-	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	call := mcp.NewCall(request, &mcp.Caller{}, silent{})
-	progress := &mcp.ProgressParams{Progress: 1}
-	if n := testing.AllocsPerRun(100, func() { _ = call.Notify(t.Context(), mcp.NotificationProgress, progress) }); n != 0 {
-		t.Errorf("Notify allocated %v times", n)
-	}
-}
-
-// silent is a responder that drops notifications.
-type silent struct{ mcp.Responder }
-
-func (silent) Notify(context.Context, string, jsonrpc.Appender) error { return nil }

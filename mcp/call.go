@@ -124,7 +124,7 @@ type Responder interface {
 }
 
 // A Call is one request with everything that its handlers need. Its methods may be called
-// concurrently while it runs, except [Call.Resolve], [Call.Set], [Call.Get] and [Call.Observe].
+// concurrently while it runs, except [Call.Resolve], [Call.Set] and [Call.Get].
 type Call struct {
 	// Caller describes the caller. A middleware may set another one on a copy.
 	Caller *Caller
@@ -136,13 +136,6 @@ type Call struct {
 	recheck   func(ctx context.Context, t *Target) error
 	original  *Call  // the call that this is a copy of; nil if it is no copy
 	values    *value // nil in copies, except forks
-	observers *observer
-}
-
-// An observer is an element of a linked list.
-type observer struct {
-	fn   func(method string, params json.RawMessage)
-	next *observer
 }
 
 // A value is an element of a linked list.
@@ -272,7 +265,7 @@ func (c *Call) Nested(params json.RawMessage, responder Responder) (*Call, error
 
 // WithResponder returns a copy of the call that asks and notifies through another responder. The copy has params of its
 // own, and the values that are set in this run at this time; it does not share later ones. So it may be used by a
-// goroutine that continues after this run. Observers of the call are not observers of the copy; see [Call.Observe].
+// goroutine that continues after this run.
 func (c *Call) WithResponder(responder Responder) (*Call, error) {
 	request, err := jsonrpc.NewRequest(c.request.ID, c.request.Method, bytes.Clone(c.request.Params))
 	if err != nil {
@@ -373,34 +366,7 @@ func (c *Call) Notify(ctx context.Context, method string, params jsonrpc.Appende
 	if c.responder == nil {
 		return errNoResponder
 	}
-	err := c.responder.Notify(ctx, method, params)
-	if c.observers != nil && err == nil {
-		c.observe(method, params)
-	}
-	return err
-}
-
-// Observe makes [Call.Notify] of the call, and of copies that are made later, call fn for each notification that it has sent,
-// such as progress and log messages. A middleware calls Observe before next. params are a copy for fn, or nil. They are not
-// always what the caller gets: a server drops progress that does not increase, and log messages that the caller does not want.
-// A call that runs again, or continues as a task, is observed by the middleware of each run. fn delays the
-// notifications of the call, and so its result, and may be called concurrently.
-func (c *Call) Observe(fn func(method string, params json.RawMessage)) {
-	c.observers = &observer{fn, c.observers}
-}
-
-// observe calls the observers, each with a copy of params.
-func (c *Call) observe(method string, params jsonrpc.Appender) {
-	for o := c.observers; o != nil; o = o.next {
-		var encoded []byte
-		if params != nil {
-			var err error
-			if encoded, err = params.AppendJSON(nil); err != nil {
-				return // impossible: it was sent
-			}
-		}
-		o.fn(method, encoded)
-	}
+	return c.responder.Notify(ctx, method, params)
 }
 
 // Input asks the caller a question. It returns the answer if there is one, and otherwise an
