@@ -43,7 +43,7 @@ func NewRedactor(secrets ...string) *Redactor {
 // at the end of the text if that has at least [MinSecret] bytes. It replaces secrets that overlap
 // together. Its work is proportional to the length of the text and the number of secrets.
 func (r *Redactor) Redact(text string) string {
-	if r == nil {
+	if r == nil || !slices.ContainsFunc(r.secrets, func(s secret) bool { return strings.Contains(text, s.text[:MinSecret]) }) {
 		return text
 	}
 	s := newSearch(r.secrets)
