@@ -312,7 +312,7 @@ func (b *Bridge) UpdateAll(ctx context.Context, configs ...Config) error {
 
 // Restart ends all sessions with the server alias and starts it again, immediately also if the server waits for its next try
 // or is idle. Calls in flight fail with an [UpstreamError]; calls that have not been sent wait for the next session. The
-// entries of the server are offered meanwhile. Restart does not wait for the server: see [Bridge.States]. The error is an
+// entries of the server stay offered. Restart does not wait for the server: see [Bridge.States]. The error is an
 // *[UnknownServerError], or [ErrNotStarted] if the bridge does not run.
 func (b *Bridge) Restart(alias string) error {
 	m, err := b.running(alias)

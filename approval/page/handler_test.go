@@ -185,4 +185,4 @@ func panics(f func()) (panicked bool) {
 }
 
 // TestFiles: every file that the page loads exists and makes no markup from text, and every file is loaded.
-func TestFiles(t *testing.T) { pagetest.Check(t, page.Handler(nil), page.Names()) }
+func TestFiles(t *testing.T) { pagetest.Check(t, page.Handler(nil), page.Web) }

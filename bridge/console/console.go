@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -22,6 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/webpage"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -80,7 +79,7 @@ type Console struct {
 	page   *webpage.Page
 
 	upgrader websocket.Upgrader
-	pages    chan struct{} // has an element for each page that is connected
+	pages    *quota.Quota
 	ctx      context.Context
 	cancel   context.CancelFunc
 	running  sync.WaitGroup // of pages, and of calls that are made here
@@ -115,7 +114,7 @@ func New(s *server.Server, b *bridge.Bridge, opts *Options) (*Console, error) {
 	}
 	c := &Console{
 		opts: o, record: o.Recorder, server: s, bridge: b, guard: guard, page: webpage.New(web, map[string]string{"channel": o.Channel}, guard),
-		upgrader: wsconn.Upgrader(subprotocol, writeTimeout), pages: make(chan struct{}, maxPages),
+		upgrader: wsconn.Upgrader(subprotocol, writeTimeout), pages: quota.New("pages", maxPages, maxPages),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
@@ -169,16 +168,15 @@ const (
 	operator role = "operator"
 )
 
-// roleOf returns the role of a token, "" for another token. It compares in constant time.
+// roleOf returns the role of a token, "" for another token.
 func (c *Console) roleOf(token string) role {
-	given, found := sha256.Sum256([]byte(token)), role("")
-	for name, want := range map[role]string{viewer: c.opts.ViewerToken, operator: c.opts.Token} {
-		sum := sha256.Sum256([]byte(want))
-		if subtle.ConstantTimeCompare(given[:], sum[:]) == 1 {
-			found = name
-		}
+	switch {
+	case httpguard.SameToken(token, c.opts.Token):
+		return operator
+	case httpguard.SameToken(token, c.opts.ViewerToken):
+		return viewer
 	}
-	return found
+	return ""
 }
 
 func (c *Console) serveFeed(w http.ResponseWriter, r *http.Request) {
@@ -191,13 +189,11 @@ func (c *Console) serveFeed(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected a token of the console")
 		return
 	}
-	select {
-	case c.pages <- struct{}{}:
-		defer func() { <-c.pages }()
-	default:
-		httpguard.RefuseBusy(w, "busy: too many pages are connected")
+	if err := c.pages.Acquire(quota.Holder{}); err != nil {
+		httpguard.RefuseBusy(w, "busy: "+err.Error())
 		return
 	}
+	defer c.pages.Release(quota.Holder{})
 	if !c.begin() {
 		httpguard.RefuseBusy(w, "busy: the console is closing")
 		return

@@ -126,7 +126,7 @@ func (r *rig) call(t *testing.T, tool, arguments string) *mcp.CallToolResult {
 // TestFiles: every file that the page loads exists and makes no markup from text, and every file is loaded.
 func TestFiles(t *testing.T) {
 	c, _ := newRig(t, client.Modern, nil).open(t)
-	pagetest.Check(t, c, console.Names())
+	pagetest.Check(t, c, console.Web)
 }
 
 // TestViewerGetsNoContents: a viewer gets rows and servers, and no text that a call, a server or the configuration contains.

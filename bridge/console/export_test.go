@@ -21,15 +21,5 @@ func (r *Recorder) Call(t testing.TB, id uint64) *shownCall {
 // ContentSize returns how many bytes of contents are kept.
 func (r *Recorder) ContentSize() int { return r.kept().Bytes }
 
-// Names returns the names of the page's own files.
-func Names() []string {
-	entries, err := web.ReadDir("web")
-	if err != nil {
-		panic(err) // impossible: the files are embedded
-	}
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
-}
+// Web has the page's own files.
+var Web = web

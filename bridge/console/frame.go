@@ -1,10 +1,6 @@
 package console
 
-import (
-	"bytes"
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // A shownRow is a row in a frame. It has names, times and outcomes, and nothing of what a call contains, so viewers get it too.
 // Times are in microseconds.
@@ -101,15 +97,4 @@ type shownServer struct {
 	Held      int    `json:"held"`
 	Tokens    int    `json:"tokens"` // estimated
 	summary
-}
-
-// encode returns a frame, or the members of one.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		panic(err) // impossible: frames have texts and numbers only
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// secretWords are in the names of members whose values are masked. Names are compared in lower case, with letters and
-	// digits only.
+	// The values of members with these words in their names are masked. Names are compared in lower case, without other
+	// characters than letters and digits.
 	secretWords = []string{"password", "passwd", "passphrase", "secret", "apikey", "accesskey", "privatekey", "credential", "authorization", "cookie", "bearer"}
 	// publicTokens end with the word token, and are no secrets.
 	publicTokens = []string{"progresstoken", "pagetoken", "synctoken"}

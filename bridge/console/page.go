@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
 )
 
@@ -73,7 +74,7 @@ func (p *page) read(ctx context.Context) {
 func (p *page) write(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	err := p.send(encode(map[string]any{
+	err := p.send(frontend.Encode(map[string]any{
 		"type": "hello", "role": p.role, "program": "dovetail", "now": time.Now().UnixMicro(), "arguments": p.console.record.bodies, "actions": p.console.actions(p.role),
 	}))
 	for err == nil {
@@ -107,7 +108,7 @@ func (p *page) sendChanges() error {
 	p.version = version
 	for len(rows) > 0 {
 		n := min(len(rows), maxRowsPerFrame)
-		if err := p.send(encode(callsFrame{"calls", rows[:n]})); err != nil {
+		if err := p.send(frontend.Encode(callsFrame{"calls", rows[:n]})); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -117,10 +118,10 @@ func (p *page) sendChanges() error {
 		return nil
 	}
 	p.seconds = second
-	if err := p.sendIfChanged(&p.servers, encode(serversFrame{"servers", p.console.servers()})); err != nil {
+	if err := p.sendIfChanged(&p.servers, frontend.Encode(serversFrame{"servers", p.console.servers()})); err != nil {
 		return err
 	}
-	return p.sendIfChanged(&p.kept, encode(p.console.record.kept()))
+	return p.sendIfChanged(&p.kept, frontend.Encode(p.console.record.kept()))
 }
 
 func (p *page) sendIfChanged(last *[]byte, frame []byte) error {
@@ -173,14 +174,14 @@ type question struct {
 func (p *page) answer(ctx context.Context, frame []byte) []byte {
 	var q question
 	if err := json.Unmarshal(frame, &q); err != nil {
-		return encode(errorAnswer{"answer", q.ID, "expected a request: " + err.Error()})
+		return frontend.Encode(errorAnswer{"answer", q.ID, "expected a request: " + err.Error()})
 	}
 	if p.role != operator {
-		return encode(errorAnswer{"answer", q.ID, "this link shows names, times, outcomes and rules only"})
+		return frontend.Encode(errorAnswer{"answer", q.ID, "this link shows names, times, outcomes and rules only"})
 	}
 	members, err := p.console.do(ctx, &q)
 	if err != nil {
-		return encode(errorAnswer{"answer", q.ID, err.Error()})
+		return frontend.Encode(errorAnswer{"answer", q.ID, err.Error()})
 	}
 	// The members of the answer follow type and id.
 	id := q.ID
@@ -188,7 +189,7 @@ func (p *page) answer(ctx context.Context, frame []byte) []byte {
 		id = json.RawMessage("null")
 	}
 	answer := append(append([]byte(`{"type":"answer","id":`), id...), ',')
-	if body := encode(members); len(body) > 2 {
+	if body := frontend.Encode(members); len(body) > 2 {
 		return append(answer, body[1:]...)
 	}
 	return append(answer[:len(answer)-1], '}')

@@ -30,7 +30,7 @@ type text struct {
 	Text string `json:"text,omitempty"`
 }
 
-// newUpstream returns a server whose tools take known times.
+// newUpstream returns a server with tools that take fixed times.
 func newUpstream() *server.Server {
 	s := server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{Logger: quiet()})
 	add := func(name string, f func(ctx context.Context, r *server.Request, in text) (string, error)) {
@@ -62,7 +62,7 @@ func newUpstream() *server.Server {
 }
 
 const rules = `{"rules": [
-	{"name": "no", "effect": "deny", "names": ["forbidden"], "reason": "nobody does that"},
+	{"name": "no", "effect": "deny", "names": ["forbidden"], "reason": "this tool is not allowed"},
 	{"name": "changes", "effect": "ask", "names": ["write"]},
 	{"name": "else", "effect": "allow"}
 ]}`

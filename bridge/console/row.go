@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -33,7 +34,7 @@ type row struct {
 	id       uint64
 	version  uint64 // of the recorder when the row changed
 	changed  *list.Element
-	holder   string
+	holder   quota.Holder
 	callID   string
 	taskID   string
 	contents [parts]*content
@@ -160,7 +161,7 @@ func (r *Recorder) newRow(call *mcp.Call, now time.Time) *row {
 		caller: frontend.Truncate(call.Caller.Principal), clientVersion: string(call.Caller.Version), script: frontend.Truncate(call.Script()),
 		bytesIn: len(call.Member("arguments")),
 	}
-	w.holder = cmp.Or(call.Caller.Principal, call.Caller.Network)
+	w.holder = quota.HolderOf(call.Caller.Principal, call.Caller.Network)
 	if info := call.Caller.Info; info != nil {
 		w.client = frontend.Truncate(info.Name + " " + info.Version)
 	}

@@ -1,15 +1,19 @@
 package console
 
-import "container/list"
+import (
+	"container/list"
 
-// A shelf keeps items whose sizes together have a limit. One holder has at most half of it. A new item displaces the oldest
-// ones, of its holder first if that has too much. The items of a shelf are not changed by others.
+	"github.com/dovetail-go/dovetail/internal/quota"
+)
+
+// A shelf keeps items up to a total size, of which one client has at most half. A new item displaces the oldest ones: those of
+// its client, if that has too much.
 type shelf struct {
 	limit    int
 	displace func(item any) // called for each item that is displaced
 	size     int
 	items    list.List // of *shelved, the oldest first
-	holders  map[string]*holder
+	holders  map[quota.Holder]*holder
 }
 
 type shelved struct {
@@ -19,23 +23,23 @@ type shelved struct {
 	inShelf, ofHolder *list.Element
 }
 
-// A holder has the items of one principal.
+// A holder has the items of one client.
 type holder struct {
-	name  string
+	of    quota.Holder
 	size  int
 	items list.List // of *shelved, the oldest first
 }
 
 func newShelf(limit int, displace func(item any)) *shelf {
-	return &shelf{limit: limit, displace: displace, holders: make(map[string]*holder)}
+	return &shelf{limit: limit, displace: displace, holders: make(map[quota.Holder]*holder)}
 }
 
 // add adds an item, and displaces others. An item that is too large displaces itself.
-func (s *shelf) add(name string, item any, size int) *shelved {
-	h := s.holders[name]
+func (s *shelf) add(of quota.Holder, item any, size int) *shelved {
+	h := s.holders[of]
 	if h == nil {
-		h = &holder{name: name}
-		s.holders[name] = h
+		h = &holder{of: of}
+		s.holders[of] = h
 	}
 	added := &shelved{item: item, holder: h}
 	added.inShelf, added.ofHolder = s.items.PushBack(added), h.items.PushBack(added)
@@ -62,7 +66,7 @@ func (s *shelf) remove(i *shelved) {
 	i.holder.size -= i.size
 	s.size -= i.size
 	if i.holder.items.Len() == 0 {
-		delete(s.holders, i.holder.name)
+		delete(s.holders, i.holder.of)
 	}
 	s.displace(i.item)
 }

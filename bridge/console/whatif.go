@@ -23,7 +23,7 @@ type verdict struct {
 	Warnings []string  `json:"warnings"`
 }
 
-// A changes has the calls whose decision changes in one way.
+// changes are the calls whose decision changes from one effect to another.
 type changes struct {
 	From     string    `json:"from"`
 	To       string    `json:"to"`

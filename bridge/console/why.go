@@ -69,7 +69,7 @@ type step struct {
 	Why     string `json:"why"`
 }
 
-// explain returns what each rule of a policy says about a call whose arguments are kept.
+// explain returns, for each list and rule of a policy, whether it matches a request.
 func explain(p *policy.Compiled, q *policy.Request) []step {
 	var steps []step
 	for _, s := range p.Explain(q).Steps {

@@ -1,6 +1,8 @@
 package httpguard
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"net/http"
 	"strings"
 )
@@ -48,4 +50,10 @@ func Token(r *http.Request) string {
 		}
 	}
 	return ""
+}
+
+// SameToken reports whether two tokens are equal, in constant time whatever their lengths.
+func SameToken(given, token string) bool {
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }

@@ -186,7 +186,7 @@ func TestTokens(t *testing.T) {
 	}
 	for token, want := range map[string]int{p.token: 1, p.approvals: 2} { // approvers are operators of the console
 		if got := strings.Count(p.said.String(), token); got != want {
-			t.Errorf("a token is told %d times, want %d, at the beginning", got, want)
+			t.Errorf("the log has a token %d times, want %d", got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@
 package pagetest
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -23,8 +24,8 @@ var (
 const maxLines = 250
 
 // Check reports a file that a page loads and that does not exist, is elsewhere, has inline scripts or styles, creates markup from
-// text or is too long, and a file of names that the page does not load.
-func Check(t *testing.T, page http.Handler, names []string) {
+// text or is too long, and a file of its folder web that the page does not load.
+func Check(t *testing.T, page http.Handler, files fs.FS) {
 	t.Helper()
 	loaded := map[string]bool{"": true}
 	for todo := []string{""}; len(todo) > 0; todo = todo[1:] {
@@ -54,8 +55,12 @@ func Check(t *testing.T, page http.Handler, names []string) {
 			}
 		}
 	}
-	for _, name := range names {
-		if !loaded[name] && name != "index.html" {
+	own, err := fs.ReadDir(files, "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range own {
+		if name := file.Name(); !loaded[name] && name != "index.html" {
 			t.Errorf("nothing loads %s", name)
 		}
 	}
