@@ -98,3 +98,11 @@ type shownServer struct {
 	Tokens    int    `json:"tokens"` // estimated
 	summary
 }
+
+// micros returns microseconds since 1970, 0 for the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}

@@ -45,7 +45,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/dial_stream.go":      "reads the stream of unsolicited messages, and drains streams; Close waits for it",
 		"transport/store/memory_bus.go":            "calls a subscriber; stop and Close wait for it",
 		"transport/store/storetest/run.go":         "concurrent users of a store; the test waits for them",
-		"bridge/console/do.go":                     "calls that a person makes; Close of the console waits for them",
+		"bridge/console/actions.go":                "calls that a person makes; Close of the console waits for them",
 		"internal/test/consolefixture/main.go":     "serves HTTP; the program waits for it at its end",
 		"bridge/console/page.go":                   "answers the requests of a page; the request that carries the page waits for it",
 		"server/shell/sessions.go":                 "stops sessions concurrently; close waits for it",

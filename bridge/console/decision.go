@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
@@ -91,12 +90,4 @@ func (a *answer) shown() *decisionOf {
 		return nil
 	}
 	return &decisionOf{a.At.UnixMicro(), a.By, a.Approved, a.Reason}
-}
-
-// micros returns microseconds since 1970, 0 for the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
 }
