@@ -363,19 +363,21 @@ func testWatchOrder(f *fixture) {
 	}
 }
 
-// Watch does not yield that a value has expired, and goes on.
+// Watch does not yield that a value has expired, and goes on. A value that expires before a slow store has passed it on may be
+// missing.
 func testWatchExpiry(f *fixture) {
 	changes := f.watch(f.other, "a")
 	begin := time.Now()
 	_, err := f.store.Create(f.ctx, "a/expires", []byte("value"), time.Second)
 	f.ok(err)
-	if item := nextOf(f, "Watch", changes); item.Key != "a/expires" || item.Deleted {
-		f.Errorf("Watch yields %+v", item)
-	}
 	f.awaitExpiry("a/expires", begin, time.Second)
 	f.wait(time.Second)
 	f.create("a/next", "value")
-	if item := nextOf(f, "Watch", changes); item.Key != "a/next" {
+	item := nextOf(f, "Watch", changes)
+	if item.Key == "a/expires" && !item.Deleted && string(item.Value) == "value" {
+		item = nextOf(f, "Watch", changes)
+	}
+	if item.Key != "a/next" {
 		f.Errorf("Watch yields %+v, want a/next", item)
 	}
 	f.create("a/expires", "again")
