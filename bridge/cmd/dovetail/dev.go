@@ -58,14 +58,9 @@ func runDev(ctx context.Context, env *environment, sub *command, line []string) 
 		return flags.usage()
 	}
 	if o.http != "" {
-		at, err := net.ResolveTCPAddr("tcp", o.http)
-		if err != nil {
-			return misuse("-http: %v", err)
+		if o.http, err = loopbackAddress("http", o.http); err != nil {
+			return err
 		}
-		if !at.IP.IsLoopback() {
-			return misuse("-http serves every client: expected a loopback address such as 127.0.0.1:8900, found %s", o.http)
-		}
-		o.http = at.String()
 	}
 	o.command = command
 	return dev(ctx, o, env)

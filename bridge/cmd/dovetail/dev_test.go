@@ -43,7 +43,7 @@ func TestDevRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, flags := range map[string][]string{
-		"expected a loopback address":      {"-http", "0.0.0.0:0"},
+		"needs a loopback address":         {"-http", "0.0.0.0:0"},
 		"such as 127.0.0.1:8900, found :0": {"-http", ":0"},
 		"missing port":                     {"-http", "127.0.0.1"},
 		"nothing is none":                  {"-watch", filepath.Join(folder, "nothing")},

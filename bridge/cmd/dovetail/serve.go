@@ -30,7 +30,8 @@ import (
 
 var serveCommand = &command{
 	name: "serve", args: "[FLAGS]", short: "serve all servers of a configuration file as one",
-	long: `Serves standard input and output, or with -http
+	long: `Serves standard input and output, with -console also a page with the calls, the servers and the policy. With
+-http it serves
 
   /mcp                   clients of MCP
   /api/v1/rest/          plain HTTP, with an OpenAPI document at openapi.json
@@ -60,12 +61,12 @@ are refused. Approvers have a token of their own. With -lock, only what was acce
 var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 
 type serveOptions struct {
-	config, http, policy, approve, trust, token, journal, lock string
-	expiry, remember, reload                                   time.Duration
-	open, launch, noApprovalToken, launchUnasked               bool
-	search, scripts, recordContents                            bool
-	hosts                                                      []string
-	logins                                                     loginOptions
+	config, http, console, policy, approve, trust, token, journal, lock string
+	expiry, remember, reload                                            time.Duration
+	open, launch, noApprovalToken, launchUnasked                        bool
+	search, scripts, recordContents                                     bool
+	hosts                                                               []string
+	logins                                                              loginOptions
 }
 
 func runServe(ctx context.Context, env *environment, sub *command, line []string) error {
@@ -73,6 +74,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags := newFlags(sub, env.stderr)
 	flags.StringVar(&o.config, "config", "mcp.json", "the `file` that names the servers")
 	flags.StringVar(&o.http, "http", "", "the `address` to serve HTTP at, such as 127.0.0.1:8900; port 0 takes a free one")
+	flags.StringVar(&o.console, "console", "", "serve the console and the approval page at this loopback `address`, such as 127.0.0.1:0, beside standard input and output (default 127.0.0.1:0 with -approve page and without -http, and otherwise none); -http has them too")
 	flags.StringVar(&o.policy, "policy", "", "the policy `file`")
 	flags.StringVar(&o.approve, "approve", "", "how calls are approved: "+strings.Join(approveModes, ", ")+" (default page with -policy or -launch; otherwise no call needs approval)")
 	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers that are trusted to annotate their tools; * for all")
@@ -104,6 +106,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-open serves without a token: leave out -token")
 	case o.http == "" && (o.open || o.launch || o.token != "" || len(o.hosts) > 0 || o.recordContents):
 		return misuse("-open, -launch, -token, -host and -record-contents are for -http")
+	case o.http != "" && o.console != "":
+		return misuse("-console is for standard input and output: with -http, the console is at /console/")
 	case o.launchUnasked && (!o.launch || o.open):
 		return misuse("-insecure-launch-without-approval is for -launch, and not for -open: callers need the token")
 	case o.launchUnasked && o.policy == "" && o.approve != "":
@@ -127,6 +131,14 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	if o.journal != "" && o.approve == "" {
 		return misuse("-journal records approvals: expected -approve or -policy")
 	}
+	if o.http == "" && o.approve == "page" {
+		o.console = cmp.Or(o.console, "127.0.0.1:0")
+	}
+	if o.console != "" {
+		if o.console, err = loopbackAddress("console", o.console); err != nil {
+			return err
+		}
+	}
 	return serve(ctx, o, env)
 }
 
@@ -141,7 +153,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	if err := h.open(ctx); err != nil {
 		return err
 	}
-	if o.http != "" || o.approve == "page" {
+	if o.http != "" || o.console != "" {
 		if h.site, err = h.newWebsite(); err != nil {
 			return err
 		}
@@ -187,15 +199,15 @@ type hub struct {
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
 	recorder   *console.Recorder
-	console    *console.Console      // nil without HTTP
+	console    *console.Console      // nil without -http and -console
 	policy     *policy.Compiled      // nil without one
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
 	server     *server.Server        // of all tools
 	clients    *server.Server        // for clients of MCP: server, or with -search and -scripts one with two tools
 	engine     *code.Engine          // of -scripts
-	site       *website              // nil without HTTP
-	started    chan struct{}         // closed when the servers have started, with HTTP
+	site       *website              // nil without -http and -console
+	started    chan struct{}         // closed when the servers have started, with -http
 
 	closeTerminal func() error // nil without questions at the terminal
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// A website serves HTTP: everything with -http, and otherwise the approval page only.
+// A website serves HTTP.
 type website struct {
 	listener  net.Listener
 	http      *http.Server
@@ -28,30 +28,60 @@ type website struct {
 	frontends []func(context.Context) error // shut down the handlers
 }
 
-// newWebsite listens, and prints the addresses and tokens. Tokens are printed only here.
-func (h *hub) newWebsite() (*website, error) {
-	address := cmp.Or(h.opts.http, "127.0.0.1:0")
+// listen begins to listen at the address of a flag.
+func listen(flag, address string) (*website, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen at %s: %w; choose another address with -http", address, err)
+		return nil, fmt.Errorf("cannot listen at %s: %w; choose another address with -%s", address, err, flag)
 	}
-	w := &website{listener: listener, served: make(chan error, 1)}
-	if (h.opts.open || h.opts.noApprovalToken || h.opts.launchUnasked) && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return nil, errors.Join(misuse("-open, -insecure-no-approval-token and -insecure-launch-without-approval trust everyone who reaches the address: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), listener.Close())
+	return &website{listener: listener, served: make(chan error, 1)}, nil
+}
+
+// serve serves a handler.
+func (w *website) serve(handler http.Handler) {
+	w.http = httptransport.NewServer(handler)
+	go func() { w.served <- w.http.Serve(w.listener); close(w.served) }()
+}
+
+// newWebsite returns a website with everything of -http, or with the pages of -console. It prints the addresses and tokens,
+// which are printed only here.
+func (h *hub) newWebsite() (*website, error) {
+	flag, address := "http", h.opts.http
+	if address == "" {
+		flag, address = "console", h.opts.console
+	}
+	w, err := listen(flag, address)
+	if err != nil {
+		return nil, err
+	}
+	if (h.opts.open || h.opts.noApprovalToken || h.opts.launchUnasked) && !w.listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return nil, errors.Join(misuse("-open, -insecure-no-approval-token and -insecure-launch-without-approval trust everyone who reaches the address: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), w.listener.Close())
 	}
 	mux := http.NewServeMux()
 	h.routeApprovals(w, mux)
 	if err := h.routeConsole(w, mux); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, errors.Join(err, w.listener.Close())
 	}
 	if h.opts.http != "" {
 		if err := h.routeClients(w, mux); err != nil {
-			return nil, errors.Join(err, listener.Close())
+			return nil, errors.Join(err, w.listener.Close())
 		}
 	}
-	w.http = httptransport.NewServer(mux)
-	go func() { w.served <- w.http.Serve(listener); close(w.served) }()
+	w.serve(mux)
 	return w, nil
+}
+
+// loopbackAddress returns the address of a flag with an IP address and a port. The error says that others than this machine
+// reach it.
+func loopbackAddress(flag, address string) (string, error) {
+	at, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return "", misuse("-%s: %v", flag, err)
+	}
+	if !at.IP.IsLoopback() {
+		return "", misuse("-%s needs a loopback address such as 127.0.0.1:8900, found %s", flag, address)
+	}
+	return at.String(), nil
 }
 
 // routeApprovals adds the routes of approvers.
