@@ -29,7 +29,17 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // open serves the console of a rig, and returns it with the URL of its feed.
-func (r *rig) open(t *testing.T) (*console.Console, string) {
+func (r *rig) open(t testing.TB) (*console.Console, string) {
+	t.Helper()
+	c := r.console(t)
+	served := httptest.NewServer(c)
+	t.Cleanup(served.Close)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, "ws" + strings.TrimPrefix(served.URL, "http") + "/console/feed"
+}
+
+// console returns the console of a rig. The caller closes it.
+func (r *rig) console(t testing.TB) *console.Console {
 	t.Helper()
 	c, err := console.New(r.server, r.bridge, &console.Options{
 		Recorder: r.recorder, Name: "eve", Logger: quiet(), Policy: func() *policy.Compiled { return r.compiled },
@@ -40,10 +50,7 @@ func (r *rig) open(t *testing.T) (*console.Console, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := httptest.NewServer(c)
-	t.Cleanup(served.Close)
-	t.Cleanup(func() { _ = c.Close() })
-	return c, "ws" + strings.TrimPrefix(served.URL, "http") + "/console/feed"
+	return c
 }
 
 // A feed is a connected page.
@@ -57,13 +64,7 @@ type feed struct {
 
 func dial(t *testing.T, url, token string) *feed {
 	t.Helper()
-	dialer := websocket.Dialer{Subprotocols: []string{"dovetail.console.v1", "dovetail.token." + token}}
-	socket, _, err := dialer.Dial(url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = socket.Close() })
-	return &feed{t: t, socket: socket, calls: make(map[uint64]map[string]any)}
+	return &feed{t: t, socket: dialPage(t, &websocket.Dialer{}, url, token), calls: make(map[uint64]map[string]any)}
 }
 
 // next reads a frame.
@@ -277,21 +278,6 @@ func TestManyCalls(t *testing.T) {
 	if size := r.ContentSize(); size > 16<<20 || size < 8<<20 {
 		t.Errorf("the contents have %d bytes", size)
 	}
-}
-
-// TestStalledPageSlowsNothing: calls go on while a page does not read.
-func TestStalledPageSlowsNothing(t *testing.T) {
-	r := newRig(t, client.Modern, &console.RecorderOptions{Bodies: true})
-	c, url := r.open(t)
-	dial(t, url, c.Token()) // and read nothing
-	session := r.connect(t, client.Modern)
-	for i := range 3000 {
-		if _, err := session.CallTool(t.Context(), "files__echo", map[string]int{"n": i}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f := dial(t, url, c.Token())
-	waittest.Within(t, "the row of the last call", func(context.Context) { f.until(3000, "ok") })
 }
 
 // TestAcceptsTheDefinitionThatWasShown: an operator sees what differs from the accepted definition, and accepts it by its digest.

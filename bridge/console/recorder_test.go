@@ -69,7 +69,7 @@ const rules = `{"rules": [
 
 // A rig is a bridge with one server, files, a server in front of it, and the recorder of both.
 type rig struct {
-	recorder *console.Recorder
+	recorder *console.Recorder // nil if nothing is recorded
 	server   *server.Server
 	bridge   *bridge.Bridge
 	compiled *policy.Compiled
@@ -78,11 +78,17 @@ type rig struct {
 // newRig starts a rig. A person accepts each request after 3 seconds.
 func newRig(t *testing.T, upstream client.Era, opts *console.RecorderOptions) *rig {
 	t.Helper()
+	return rigWith(t, upstream, console.NewRecorder(opts))
+}
+
+// rigWith starts a rig with a recorder, or without one.
+func rigWith(t testing.TB, upstream client.Era, recorder *console.Recorder) *rig {
+	t.Helper()
 	parsed, err := policy.Parse([]byte(rules))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{recorder: console.NewRecorder(opts)}
+	r := &rig{recorder: recorder}
 	if r.compiled, err = policy.Compile(parsed); err != nil {
 		t.Fatal(err)
 	}
@@ -94,16 +100,19 @@ func newRig(t *testing.T, upstream client.Era, opts *console.RecorderOptions) *r
 		return approval.Answer{Approved: true, By: "ada"}, nil
 	})
 	asking := &approval.Options{Logger: quiet()}
-	r.recorder.ObserveApproval(asking)
 	behind := newUpstream()
 	t.Cleanup(func() { _ = behind.Shutdown(context.Background()) })
 	config := bridge.Config{Alias: "files", Dialer: transport.Pipe(behind), ProxyOptions: bridge.ProxyOptions{Era: upstream, Logger: quiet()}}
-	r.recorder.ObserveUpstream(&config)
+	options := &server.Options{Logger: quiet()}
+	if recorder != nil {
+		recorder.ObserveApproval(asking)
+		recorder.ObserveUpstream(&config)
+		recorder.ObserveServer(options)
+	}
 	if r.bridge, err = bridge.New(&bridge.Options{Logger: quiet()}, config); err != nil {
 		t.Fatal(err)
 	}
-	options := &server.Options{Logger: quiet(), Guards: []mcp.Guard{approval.Guard(r.compiled, person, asking)}}
-	r.recorder.ObserveServer(options)
+	options.Guards = []mcp.Guard{approval.Guard(r.compiled, person, asking)}
 	r.server = server.New(mcp.Implementation{Name: "front", Version: "1"}, options)
 	if err := r.server.Mount(r.bridge, nil); err != nil {
 		t.Fatal(err)
@@ -113,7 +122,7 @@ func newRig(t *testing.T, upstream client.Era, opts *console.RecorderOptions) *r
 }
 
 // connect connects the client of ada, who answers questions after 4 seconds.
-func (r *rig) connect(t *testing.T, era client.Era) *client.Session {
+func (r *rig) connect(t testing.TB, era client.Era) *client.Session {
 	t.Helper()
 	ctx := transport.WithPrincipal(t.Context(), "ada")
 	session, err := client.Connect(ctx, transport.Pipe(r.server), &client.Options{

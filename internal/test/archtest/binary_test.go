@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// The programs are one server with one typed tool, over stdio and over HTTP.
+// The programs are one server with one typed tool, over stdio and over HTTP, and a gateway.
 const (
-	stdioServer = "./internal/test/archtest/testdata/stdioserver"
-	httpServer  = "./internal/test/archtest/testdata/httpserver"
+	stdioServer    = "./internal/test/archtest/testdata/stdioserver"
+	httpServer     = "./internal/test/archtest/testdata/httpserver"
+	gatewayProgram = "./internal/test/archtest/testdata/gateway"
 )
 
 func TestStdioServerLinksNoHTTP(t *testing.T) {
@@ -50,11 +51,23 @@ func TestServersAreSmall(t *testing.T) {
 	}
 }
 
+// A gateway has a console for at most 400 kB more.
+func TestConsoleIsSmall(t *testing.T) {
+	t.Parallel()
+	const limit = 400_000
+	size := buildSize(t, gatewayProgram, "-tags=console") - buildSize(t, gatewayProgram)
+	t.Logf("stripped: %d bytes of the console, of at most %d", size, limit)
+	if size > limit {
+		t.Errorf("the console has %d bytes, want at most %d", size, limit)
+	}
+}
+
 // buildSize builds a program, and returns the size of its stripped binary in bytes.
-func buildSize(t *testing.T, program string) int64 {
+func buildSize(t *testing.T, program string, flags ...string) int64 {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "server")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, program)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary)
+	cmd.Args = append(append(cmd.Args, flags...), program)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
