@@ -9,6 +9,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/guardtests"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
@@ -37,7 +38,7 @@ func TestOfManyServers(t *testing.T) {
 			eachEra(t, func(t *testing.T, era client.Era) {
 				var configs []bridge.Config
 				for alias, names := range map[string][]string{"good": {"read", "x__write", "sell"}, "evil": {"read", "good__read"}} {
-					upstream := shop(t, &server.Options{}, names...)
+					upstream := guardtests.Shop(t, &server.Options{}, names...)
 					configs = append(configs, bridge.Config{Alias: alias, Dialer: transport.Pipe(upstream), ProxyOptions: bridge.ProxyOptions{Rename: map[string]string{"sell": "read2"}}})
 				}
 				bridgeOptions, serverOptions, mountOptions := options(guard)
@@ -54,12 +55,12 @@ func TestOfManyServers(t *testing.T) {
 					prefix = mountOptions.Prefix
 				}
 				session := connect(t, mounted(t, b, serverOptions, mountOptions), era)
-				shown, _ := listed(t, session, mcp.MethodToolsList, "tools", "name")
+				shown, _ := guardtests.Listed(t, session, mcp.MethodToolsList, "tools", "name")
 				if !slices.Equal(shown, []string{prefix + "good__read"}) {
 					t.Errorf("listed are %q", shown)
 				}
 				for _, exposed := range []string{"good__read", "good__x__write", "good__read2", "evil__read", "evil__good__read"} {
-					err := refusal(session.CallTool(t.Context(), prefix+exposed, nil, nil))
+					err := guardtests.Refusal(session.CallTool(t.Context(), prefix+exposed, nil, nil))
 					if (err == nil) != (exposed == "good__read") || err != nil && !client.IsForbidden(err) {
 						t.Errorf("%s: %v", exposed, err)
 					}
@@ -121,8 +122,8 @@ func TestTrustOfOrigins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			session := connect(t, mounted(t, test.provider, &server.Options{Guards: []mcp.Guard{guard}}, nil), client.Modern)
-			shown, _ := listed(t, session, mcp.MethodToolsList, "tools", "name")
-			err := refusal(session.CallTool(t.Context(), test.tool, nil, nil))
+			shown, _ := guardtests.Listed(t, session, mcp.MethodToolsList, "tools", "name")
+			err := guardtests.Refusal(session.CallTool(t.Context(), test.tool, nil, nil))
 			if (len(shown) == 1) != test.trusted || (err == nil) != test.trusted || err != nil && !client.IsForbidden(err) {
 				t.Errorf("listed are %q, the call: %v", shown, err)
 			}
@@ -135,9 +136,9 @@ func TestTrustOfOrigins(t *testing.T) {
 func TestOriginsOfRemoteEntries(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	proxied := func() server.Provider {
-		return bridge.Proxy(transport.Pipe(shop(t, &server.Options{}, "a")), &bridge.ProxyOptions{Logger: quiet})
+		return bridge.Proxy(transport.Pipe(guardtests.Shop(t, &server.Options{}, "a")), &bridge.ProxyOptions{Logger: quiet})
 	}
-	bridged, err := bridge.New(&bridge.Options{Logger: quiet}, bridge.Config{Alias: "s", Dialer: transport.Pipe(shop(t, &server.Options{}, "a"))})
+	bridged, err := bridge.New(&bridge.Options{Logger: quiet}, bridge.Config{Alias: "s", Dialer: transport.Pipe(guardtests.Shop(t, &server.Options{}, "a"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestOriginsOfRemoteEntries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mounted(t, p, &server.Options{}, &server.MountOptions{Prefix: "p."})
-			listed(t, connect(t, s, client.Modern), mcp.MethodToolsList, "tools", "name") // waits for the server
+			guardtests.Listed(t, connect(t, s, client.Modern), mcp.MethodToolsList, "tools", "name") // waits for the server
 			found := 0
 			for _, catalog := range []*server.Catalog{p.Catalog(), s.Catalog()} {
 				entry := func(e *server.Entry) {

@@ -1,11 +1,9 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/guardtests"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -61,6 +60,9 @@ func addEveryKind(s *server.Server, a options, fn func(r *server.Request) error)
 	server.AddCompletion(s, server.Completion{Template: "app:t/{x}", Argument: "x"}, complete)
 }
 
+// TestGuardsOfCalls runs the tests of guards with direct calls.
+func TestGuardsOfCalls(t *testing.T) { guardtests.Suite{Calls: guardtests.Direct()}.Run(t) }
+
 func allow(context.Context, *mcp.Call) error { return nil }
 
 // TestGuardsRunBeforeEverything checks that a refused call does nothing, wherever the guard is.
@@ -93,84 +95,6 @@ func TestGuardsRunBeforeEverything(t *testing.T) {
 		}
 		if names := toolNames(t, session); !slices.Equal(names, []string{"alive", "raw", "tool"}) {
 			t.Errorf("the guarded tools are not listed: %q", names)
-		}
-	})
-}
-
-// TestGuardOrder checks that the server's guards come first, and that the first refusal ends the
-// call.
-func TestGuardOrder(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		var asked []string
-		guard := func(name string, err error) mcp.Guard {
-			return mcp.Guard{Name: name, Check: func(context.Context, *mcp.Call) error { asked = append(asked, name); return err }}
-		}
-		s := newServer(&server.Options{Logger: discardLogger(), Guards: []mcp.Guard{guard("s1", nil), guard("s2", nil)}})
-		for name, guards := range map[string][]mcp.Guard{
-			"open": {guard("e1", nil), guard("e2", nil)}, "shut": {guard("deny", errors.New("no")), guard("allow", nil)}, "late": {guard("allow", nil), guard("deny", errors.New("no"))},
-		} {
-			server.AddTool(s, server.Tool{Name: name, Guards: guards}, nothing[struct{}])
-		}
-		session := connect(t, s, era)
-		for _, test := range []struct {
-			tool string
-			want []string
-			open bool
-		}{
-			{"open", []string{"s1", "s2", "e1", "e2"}, true},
-			{"shut", []string{"s1", "s2", "deny"}, false},
-			{"late", []string{"s1", "s2", "allow", "deny"}, false},
-		} {
-			asked = nil
-			_, err := session.CallTool(t.Context(), test.tool, nil, nil)
-			if !slices.Equal(asked, test.want) || (err == nil) != test.open {
-				t.Errorf("%s: asked are %q, want %q; the error is %v", test.tool, asked, test.want, err)
-			}
-		}
-	})
-}
-
-// TestGuardsFailClosed checks that any failure of a guard refuses the call and is logged.
-func TestGuardsFailClosed(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		var log bytes.Buffer
-		s := newServer(&server.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-		var runs atomic.Int64
-		add := func(name string, check func(context.Context, *mcp.Call) error) {
-			server.AddTool(s, server.Tool{Name: name, Guards: []mcp.Guard{{Name: "g", Check: check}}},
-				func(context.Context, *server.Request, struct{}) (string, error) { runs.Add(1); return "", nil })
-		}
-		const secret = "the safe is behind the picture"
-		add("error", func(context.Context, *mcp.Call) error { return errors.New(secret) })
-		add("panic", func(context.Context, *mcp.Call) error { panic(secret) })
-		add("nilmap", func(context.Context, *mcp.Call) error {
-			return []error{}[len(secret)]
-		})
-		add("ended", func(context.Context, *mcp.Call) error { return context.Canceled })
-		add("own", func(context.Context, *mcp.Call) error {
-			return fmt.Errorf("%s: %w", secret, &jsonrpc.Error{Code: -403, Message: "ask the baker", Data: jsonRaw(`{"a":1}`)})
-		})
-		session := connect(t, s, era)
-		for _, tool := range []string{"error", "panic", "nilmap", "ended"} {
-			log.Reset()
-			_, err := session.CallTool(t.Context(), tool, nil, nil)
-			if wantCode(t, err, jsonrpc.InternalError); message(err) != "Guard 'g' denied the tool call for '"+tool+"'" {
-				t.Errorf("%s: the caller is told %q", tool, message(err))
-			}
-			if !strings.Contains(log.String(), `"guard":"g"`) || (tool == "error" || tool == "panic") != strings.Contains(log.String(), secret) {
-				t.Errorf("%s: the operator is told %s", tool, &log)
-			}
-			if tool == "panic" && !strings.Contains(log.String(), "guard_test.go") {
-				t.Errorf("the log has no stack: %s", &log)
-			}
-		}
-		_, err := session.CallTool(t.Context(), "own", nil, nil)
-		e, _ := errors.AsType[*jsonrpc.Error](err)
-		if e == nil || e.Code != -403 || e.Message != "ask the baker" || string(e.Data) != `{"a":1}` {
-			t.Errorf("the guard's own error becomes %+v", err)
-		}
-		if n := runs.Load(); n > 0 {
-			t.Errorf("%d functions ran", n)
 		}
 	})
 }
@@ -336,63 +260,6 @@ func TestGuardRefusesBeforeValidation(t *testing.T) {
 	})
 }
 
-// TestGuardAsksQuestion checks that a guard can ask, and is called before each run of the call.
-func TestGuardAsksQuestion(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		confirm := mcp.Guard{Name: "confirm", Check: func(_ context.Context, call *mcp.Call) error {
-			answer, err := call.Input("sure", mcp.InputRequest{Method: mcp.MethodElicit, Params: jsonRaw(
-				`{"message":"Sure?","requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"]}}`)})
-			if err != nil {
-				return err
-			}
-			if !strings.Contains(string(answer), `"sure":true`) {
-				return errors.New("not sure")
-			}
-			return nil
-		}}
-		var runs atomic.Int64
-		s := newServer(&server.Options{Logger: discardLogger(), Guards: []mcp.Guard{confirm}})
-		server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, r *server.Request, _ struct{}) (string, error) {
-			runs.Add(1)
-			_, err := server.Elicit[answersFor](r, "really", "Really?")
-			return "done", err
-		})
-		for answer, want := range map[string]string{`{"sure":true}`: "", `{"sure":false}`: "Guard 'confirm' denied the tool call for 'tool'"} {
-			runs.Store(0)
-			session := connectWith(t, s, &client.Options{Era: era, Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: jsonRaw(answer)}, nil
-			}})
-			result, err := session.CallTool(t.Context(), "tool", nil, nil)
-			if message(err) != want || want == "" && (err != nil || textOf(result) != "done") {
-				t.Errorf("%s: the tool gives %+v, %v", answer, result, err)
-			}
-			if n := runs.Load(); want != "" && n > 0 || want == "" && n != 2 {
-				t.Errorf("%s: the function ran %d times", answer, n)
-			}
-		}
-		// Who cannot be asked is refused.
-		_, err := connect(t, s, era).CallTool(t.Context(), "tool", nil, nil)
-		if err == nil || !strings.Contains(message(err), "elicitation") {
-			t.Errorf("a client that cannot be asked gets %v", err)
-		}
-	})
-}
-
-// TestReplacedKeepsGuards checks that the server's guards apply to replaced entries.
-func TestReplacedKeepsGuards(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Logger: discardLogger(), Guards: []mcp.Guard{denyGuard("shut")}})
-		session := connect(t, s, era)
-		for range 2 {
-			if err := s.Replace(newTool(t, "a", "")); err != nil {
-				t.Fatal(err)
-			}
-			_, err := session.CallTool(t.Context(), "a", nil, nil)
-			wantCode(t, err, jsonrpc.InternalError)
-		}
-	})
-}
-
 // TestGuardsWithoutFunctions checks that guards without functions are rejected.
 func TestGuardsWithoutFunctions(t *testing.T) {
 	none := []mcp.Guard{{Name: "idle"}}
@@ -482,44 +349,6 @@ func protocolError(t testing.TB, err error) *jsonrpc.Error {
 		t.Fatalf("the error is %v", err)
 	}
 	return e
-}
-
-// TestVisibleFailsClosed checks that a panic hides the entry.
-func TestVisibleFailsClosed(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		s := newServer(&server.Options{Logger: discardLogger()})
-		server.AddTool(s, server.Tool{Name: "panics", Guards: []mcp.Guard{{Name: "g", Visible: func(context.Context, *mcp.Caller, *mcp.Target) bool {
-			panic("it is there")
-		}}}}, nothing[struct{}])
-		session := connect(t, s, era)
-		if names := toolNames(t, session); len(names) > 0 {
-			t.Errorf("listed are %q", names)
-		}
-		_, err := session.CallTool(t.Context(), "panics", nil, nil)
-		if e := protocolError(t, err); e.Code != jsonrpc.InvalidParams || e.Message != `unknown tool: "panics"` {
-			t.Errorf("the caller is told %+v", e)
-		}
-	})
-}
-
-// TestCheckDecidesCalls checks that Visible of a guard with Check is for lists only.
-func TestCheckDecidesCalls(t *testing.T) {
-	eachEra(t, func(t *testing.T, era client.Era) {
-		hidden := func(context.Context, *mcp.Caller, *mcp.Target) bool { return false }
-		s := newServer(&server.Options{Logger: discardLogger()})
-		server.AddTool(s, server.Tool{Name: "callable", Guards: []mcp.Guard{{Name: "g", Visible: hidden, Check: allow}}}, nothing[struct{}])
-		server.AddTool(s, server.Tool{Name: "refused", Guards: []mcp.Guard{{Name: "g", Visible: hidden, Check: denyGuard("").Check}}}, nothing[struct{}])
-		session := connect(t, s, era)
-		if names := toolNames(t, session); len(names) > 0 {
-			t.Errorf("listed are %q", names)
-		}
-		if _, err := session.CallTool(t.Context(), "callable", nil, nil); err != nil {
-			t.Error(err)
-		}
-		if _, err := session.CallTool(t.Context(), "refused", nil, nil); !client.IsForbidden(err) {
-			t.Errorf("the error is %v", err)
-		}
-	})
 }
 
 // TestCheckDecidesSubscriptions checks the same for subscriptions.

@@ -4,22 +4,23 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/code"
 	"github.com/dovetail-go/dovetail/internal/test/approvaltests"
+	"github.com/dovetail-go/dovetail/internal/test/guardtests"
 	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
 
-// TestApprovalsOfCallsOfScripts runs the tests of approvals with the calls of scripts.
-func TestApprovalsOfCallsOfScripts(t *testing.T) {
-	engine() // outside of virtual time
-	scripts := &approvaltests.Caller{
-		New: func(source server.Provider, guards []mcp.Guard) (server.Provider, error) {
-			return code.New(source, &code.Options{Engine: engine(), Guards: guards, Limits: code.Limits{Computing: time.Minute}, Logger: quiet()})
+// scripts makes the calls of suites with scripts.
+func scripts() *approvaltests.Caller {
+	return &approvaltests.Caller{
+		New: func(source server.Provider, guards []mcp.Guard, logger *slog.Logger) (server.Provider, error) {
+			return code.New(source, &code.Options{Engine: engine(), Guards: guards, Limits: code.Limits{Computing: time.Minute}, Logger: logger})
 		},
 		Params: func(target *mcp.Target, arguments json.RawMessage) any {
 			script := fmt.Sprintf("await %s.%s(%s)", cmp.Or(target.Origin.Server, "tools"), cmp.Or(target.Origin.Name, target.Name), arguments)
@@ -27,9 +28,19 @@ func TestApprovalsOfCallsOfScripts(t *testing.T) {
 		},
 		Prefix: "c1/",
 	}
+}
+
+// TestApprovalsOfCallsOfScripts runs the tests of approvals with the calls of scripts.
+func TestApprovalsOfCallsOfScripts(t *testing.T) {
+	engine() // outside of virtual time
 	fewer := 20
 	if racetest.Enabled {
 		fewer = 100
 	}
-	approvaltests.Suite{Guarded: scripts.Guarded, Carried: true, Fewer: fewer}.Run(t)
+	approvaltests.Suite{Guarded: scripts().Guarded, Carried: true, Fewer: fewer}.Run(t)
+}
+
+// TestGuardsOfCallsOfScripts runs the tests of guards with the calls of scripts.
+func TestGuardsOfCallsOfScripts(t *testing.T) {
+	guardtests.Through(scripts(), true).Run(t)
 }

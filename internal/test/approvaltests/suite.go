@@ -21,8 +21,11 @@ type Suite struct {
 }
 
 // Run runs all tests of the suite.
-func (s Suite) Run(t *testing.T) {
-	tests := reflect.ValueOf(s)
+func (s Suite) Run(t *testing.T) { RunMethods(t, s) }
+
+// RunMethods runs each method of a suite whose name begins with Test.
+func RunMethods(t *testing.T, suite any) {
+	tests := reflect.ValueOf(suite)
 	for i := range tests.NumMethod() {
 		name := tests.Type().Method(i).Name
 		if test, ok := reflect.TypeAssert[func(*testing.T)](tests.Method(i)); ok && strings.HasPrefix(name, "Test") {

@@ -192,6 +192,7 @@ docs/production/server:   mcp transport/streamable server bridge/gateway net/htt
 
 # Serves the approval page to a browser that is driven by a test.
 internal/test/approvaltests: jsonrpc mcp transport/store policy approval server client testing
+internal/test/guardtests: jsonrpc mcp policy transport client server internal/test/approvaltests internal/test/transporttests testing
 internal/test/httpfixture: mcp approval approval/channel approval/page net/http
 internal/test/consolefixture: mcp transport transport/streamable server policy approval bridge bridge/console net/http
 internal/test/pagetest:   testing net/http
