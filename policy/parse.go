@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -14,11 +15,19 @@ import (
 )
 
 // Parse reads a policy from JSON: an object with the optional members allow, deny,
-// role_overrides, strict, rules and exempt. Unknown and duplicate members, and texts longer
-// than 1 MiB, are errors. The error is a *[ParseError].
+// role_overrides, strict, rules and exempt. Unknown and duplicate members, texts longer
+// than 1 MiB, and what [Compile] would refuse are errors. The error is a *[ParseError].
 func Parse(data []byte) (*Policy, error) {
 	p := new(Policy)
-	if err := read(data, func(r *reader) error { return r.policy(p) }); err != nil {
+	err := read(data, func(r *reader) error { return r.policy(p) })
+	if err == nil {
+		_, err = Compile(p)
+	}
+	if refused, ok := errors.AsType[*CompileError](err); ok {
+		r := newReader(data)
+		err = r.errorAt(r.find(elements(refused.Path)), refused.Path+": "+refused.Message)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -190,7 +199,7 @@ func read(data []byte, value func(r *reader) error) error {
 	if len(data) > maxSize {
 		return &ParseError{1, 1, fmt.Sprintf("expected at most %d bytes, found %d", maxSize, len(data))}
 	}
-	r := &reader{data, jsonscan.NewUnique(data)}
+	r := newReader(data)
 	err := value(r)
 	if err == nil {
 		err = r.scan.End()
@@ -204,6 +213,8 @@ func read(data []byte, value func(r *reader) error) error {
 	return err
 }
 
+func newReader(data []byte) *reader { return &reader{data, jsonscan.NewUnique(data)} }
+
 func (r *reader) errorAt(offset int, message string) error {
 	before := r.data[:min(offset, len(r.data))]
 	line := bytes.LastIndexByte(before, '\n') + 1
@@ -214,6 +225,53 @@ func (r *reader) errorAt(offset int, message string) error {
 func (r *reader) start() int {
 	rest := r.data[r.scan.Offset():]
 	return len(r.data) - len(bytes.TrimLeft(rest, " \t\r\n"))
+}
+
+// find returns the offset of the value that the names of members and the indexes lead to from the next value, or of the last
+// one on the way. The text has been read before, so it is valid.
+func (r *reader) find(path []string) (offset int) {
+	offset = r.start()
+	if len(path) == 0 {
+		return offset
+	}
+	visit := func(name string) error {
+		if name == path[0] {
+			offset = r.find(path[1:])
+			return errFound
+		}
+		_, err := r.scan.Value()
+		return err
+	}
+	switch r.scan.Kind() {
+	case jsonscan.Object:
+		_ = r.members(func(name string, _ int) error { return visit(name) })
+	case jsonscan.Array:
+		i := -1
+		_ = r.array(func() error {
+			i++
+			return visit(strconv.Itoa(i))
+		})
+	}
+	return offset
+}
+
+var errFound = errors.New("found")
+
+// elements returns the names of members and the indexes in a path of a [CompileError].
+func elements(path string) (list []string) {
+	for path = "." + path; path != ""; {
+		if quoted, err := strconv.QuotedPrefix(path[1:]); err == nil {
+			name, _ := strconv.Unquote(quoted) // it is a quoted prefix
+			list, path = append(list, name), strings.TrimPrefix(path[1+len(quoted):], "]")
+			continue
+		}
+		name := path[1:]
+		if end := strings.IndexAny(name, ".["); end >= 0 {
+			name = name[:end]
+		}
+		list, path = append(list, strings.TrimSuffix(name, "]")), path[1+len(name):]
+	}
+	return list
 }
 
 func (r *reader) object(known fields) error {

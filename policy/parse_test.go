@@ -115,16 +115,21 @@ func TestCompileRefuses(t *testing.T) {
 		`{"rules":[{"effect":"deny","unless":[` + strings.Repeat(`{},`, 256) + `{}]}]}`:                                                    "rules[0].unless: expected at most 256, found 257",
 		`{"rules":[{"effect":"deny","arguments":[` + strings.Repeat(`{"path":"","present":true},`, 256) + `{"path":"","present":true}]}]}`: "rules[0].arguments: expected at most 256, found 257",
 	} {
-		p, err := policy.Parse([]byte(text))
-		if err != nil {
+		type unchecked policy.Policy
+		p := new(policy.Policy)
+		if err := json.Unmarshal([]byte(text), (*unchecked)(p)); err != nil {
 			t.Fatal(err)
 		}
-		_, err = policy.Compile(p)
+		_, err := policy.Compile(p)
 		if _, ok := errors.AsType[*policy.CompileError](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.90s: the error is %v, want %s", text, err, want)
 		}
 		if p.Warnings() != nil {
 			t.Errorf("%.90s has warnings", text)
+		}
+		_, err = policy.Parse([]byte(text))
+		if _, ok := errors.AsType[*policy.ParseError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.90s: Parse returns %v, want %s", text, err, want)
 		}
 	}
 	for _, p := range []*policy.Policy{
@@ -134,6 +139,24 @@ func TestCompileRefuses(t *testing.T) {
 	} {
 		if _, err := policy.Compile(p); err == nil {
 			t.Errorf("%+v is compiled", p)
+		}
+	}
+}
+
+// TestParseFindsWhatCompileRefuses: the error of Parse has the position of the value, or of what should contain it.
+func TestParseFindsWhatCompileRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"deny":["a","` + strings.Repeat("b", 1025) + `"]}`:                                            "line 1, column 14: deny[1]: expected",
+		"{\n\"rules\": [\n  {\"effect\":\"deny\"},\n  {\"effect\":\"ask\", \"names\": []}]}":            "line 4, column 29: rules[1].names: an empty list",
+		"{\"rules\":[{\"effect\":\"ask\",\"unless\":[{},\n{\"tags\": []}]}]}":                           "line 2, column 10: rules[0].unless[1].tags: ",
+		"{\"rules\":[{\"effect\":\"ask\",\"\\u0061rguments\":[\n {\"path\":\"a\",\"present\":true}]}]}": "line 2, column 10: rules[0].arguments[0].path: ",
+		"{\"role_overrides\":{\"b\":{},\n\"a.b[\\\"c\\u00e9\\\"]\":{\"allow\":[],\n\"mode\":\"x\"}}}":   "line 3, column 8: role_overrides[",
+		"{\"exempt\":[\n\n {\"server\":\"a\"}]}":                                                        "line 3, column 2: exempt[0].tool: expected",
+		"{\"role_overrides\":{\n\"\":{}}}":                                                              `line 2, column 4: role_overrides[""]: `,
+		"{\"deny\":\n[" + strings.Repeat(`"",`, 10_000) + `""]}`:                                        "line 2, column 1: deny: expected at most 10000",
+	} {
+		if _, err := policy.Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "policy: "+want) {
+			t.Errorf("%.90s: the error is %v, want %s", text, err, want)
 		}
 	}
 }
@@ -149,10 +172,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		c, err := policy.Compile(p)
-		if err != nil {
-			return
-		}
+		c := compile(t, p)
 		p.Warnings("bot")
 		written, err := json.Marshal(p)
 		if err != nil {
