@@ -141,12 +141,19 @@ const scenarios = {
     await call(modern, "echo", { id: 1 });
     await outcome(page, "echo", "ok");
     await page.getByRole("link", { name: "Policy" }).click();
+    await page.locator(".force", { hasText: /policy\.json · sha256:[0-9a-f]{64}/ }).waitFor();
+    assert.match(await page.locator("textarea").inputValue(), /no-deletes/);
     await page.locator("textarea").fill('{"rules": [\n  {"match": 1}]}');
     await page.locator(".policy .accept").click();
-    await page.locator(".result", { hasText: "Line 2, column" }).waitFor();
+    await page.locator(".result", { hasText: 'policy.json:2:4: unknown member "match"' }).waitFor();
+    await page.locator("textarea").fill('{"rules": [{"effect": "ask",\n  "names": []}]}');
+    await page.locator(".policy .accept").click();
+    await page.locator(".result", { hasText: "policy.json:2:12: rules[0].names: an empty list" }).waitFor();
     await page.locator("textarea").fill('{"rules": [{"name": "all", "effect": "ask"}]}');
     await page.locator(".policy .accept").click();
     await page.locator(".changes td", { hasText: "allow → ask" }).waitFor();
+    await page.getByRole("button", { name: "Show the policy in force" }).click();
+    assert.match(await page.locator("textarea").inputValue(), /no-deletes/);
   },
 
   async shows_a_viewer_no_contents({ browser, legacy }) {

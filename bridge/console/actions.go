@@ -43,8 +43,10 @@ func (c *Console) do(ctx context.Context, q *question) (any, error) {
 		return done{}, c.bridge.Refresh(q.Alias)
 	case "accept":
 		return done{}, c.accept(q.Kind, q.Exposed, q.Digest)
+	case "policy":
+		return c.opts.Policy().shown(), nil
 	default: // whatif
-		return c.record.whatIf([]byte(q.Text)), nil
+		return c.record.whatIf([]byte(q.Text), c.opts.Compile), nil
 	}
 }
 
@@ -76,8 +78,8 @@ func (c *Console) showCall(q *question) (*shownCall, error) {
 	}
 	if request != nil && c.opts.Policy != nil {
 		request.Arguments = sent
-		if in := c.opts.Policy(); in != nil && (sent != nil || call.Row.BytesIn == 0) {
-			call.Why = explain(in, request)
+		if sent != nil || call.Row.BytesIn == 0 {
+			call.Why = explain(c.opts.Policy().Compiled, request)
 		}
 	}
 	if c.opts.Command != nil && sent != nil && call.Row.Kind == mcp.KindTool.String() && call.Arguments.Masked == 0 {

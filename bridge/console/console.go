@@ -60,7 +60,10 @@ type Options struct {
 	// [channel.Options]: https://pkg.go.dev/github.com/dovetail-go/dovetail/approval/channel#Options
 	Hosts, Origins []string
 	// Policy returns the policy in force, which explains decisions. Default: no policy.
-	Policy func() *policy.Compiled
+	Policy func() *Policy
+	// Compile compiles a policy that an operator tries on the kept calls, as it is done before one is in force. Default
+	// [policy.Compile].
+	Compile func(*policy.Policy) (*policy.Compiled, error)
 	// Lock has the accepted definitions of the bridge, by their names in the bridge. Default: everything is accepted.
 	Lock *pin.Lock
 	// Command returns the line for a shell that calls a tool of a server, by its name there. Default: the page offers none.
@@ -102,6 +105,9 @@ func New(s *server.Server, b *bridge.Bridge, opts *Options) (*Console, error) {
 	o := *opts
 	o.Token, o.ViewerToken = cmp.Or(o.Token, rand.Text()+rand.Text()), cmp.Or(o.ViewerToken, rand.Text()+rand.Text())
 	o.Name, o.Logger = cmp.Or(o.Name, "operator"), cmp.Or(o.Logger, slog.Default())
+	if o.Compile == nil {
+		o.Compile = policy.Compile
+	}
 	if !httpguard.IsToken(o.Token) || !httpguard.IsToken(o.ViewerToken) {
 		return nil, fmt.Errorf("console: a token must have at least %d characters of A-Z, a-z, 0-9 and -._~", httpguard.MinToken)
 	}
@@ -265,7 +271,7 @@ func (c *Console) actions(of role) []string {
 		actions = append(actions, "accept")
 	}
 	if c.opts.Policy != nil {
-		actions = append(actions, "whatif")
+		actions = append(actions, "policy", "whatif")
 	}
 	return actions
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -42,7 +41,9 @@ func (r *rig) open(t testing.TB) (*console.Console, string) {
 func (r *rig) console(t testing.TB) *console.Console {
 	t.Helper()
 	c, err := console.New(r.server, r.bridge, &console.Options{
-		Recorder: r.recorder, Name: "eve", Logger: quiet(), Policy: func() *policy.Compiled { return r.compiled },
+		Recorder: r.recorder, Name: "eve", Logger: quiet(), Policy: func() *console.Policy {
+			return &console.Policy{Compiled: r.compiled, Text: []byte(rules), File: "policy.json"}
+		},
 		Command: func(server, tool string, arguments json.RawMessage) string {
 			return fmt.Sprintf("call %s %s '%s'", server, tool, arguments)
 		},
@@ -241,8 +242,16 @@ func TestWhatIfDecidesAsThePolicy(t *testing.T) {
 	if want := "allow → ask 2, allow → deny 1, deny → allow 1"; strings.Join(lines, ", ") != want || got["calls"] != json.Number("8") || got["unknown"] != json.Number("1") {
 		t.Errorf("the verdict is %v, with %v", lines, got)
 	}
-	if got := ask("{\"rules\": [\n  {\"match\": 1}]}"); got["line"] != json.Number("2") || got["problem"] == nil {
-		t.Errorf("a mistake gives %v", got)
+	for text, want := range map[string]string{
+		"{\"rules\": [\n  {\"match\": 1}]}":                       "2:4",
+		"{\"rules\": [\n  {\"effect\": \"ask\", \"names\": []}]}": "2:30",
+	} {
+		if got := ask(text); fmt.Sprintf("%v:%v", got["line"], got["column"]) != want || got["problem"] == nil {
+			t.Errorf("a mistake at %s gives %v", want, got)
+		}
+	}
+	if got := f.ask(`"do":"policy"`); got["text"] != rules || got["file"] != "policy.json" || !strings.HasPrefix(fmt.Sprint(got["digest"]), "sha256:") {
+		t.Errorf("the policy in force is %v", got)
 	}
 }
 

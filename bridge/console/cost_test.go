@@ -49,7 +49,7 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	const most = 35
-	plain := testing.AllocsPerRun(1000, rigWith(t, client.Modern, nil).caller(t))
+	plain := testing.AllocsPerRun(1000, rigWith(t, rules, client.Modern, nil).caller(t))
 	recorded := testing.AllocsPerRun(1000, newRig(t, client.Modern, &console.RecorderOptions{Bodies: true}).caller(t))
 	t.Logf("%v allocations, and %v with a recorder", plain, recorded)
 	if recorded > plain+most {
@@ -60,9 +60,9 @@ func TestAllocations(t *testing.T) {
 // BenchmarkCall measures a call of a server of a bridge with a policy: alone, and with a recorder of all contents whose console is
 // open in a page. With -cpu 1, the times contain what the console does in the background.
 func BenchmarkCall(b *testing.B) {
-	b.Run("alone", func(b *testing.B) { measure(b, rigWith(b, client.Modern, nil).caller(b)) })
+	b.Run("alone", func(b *testing.B) { measure(b, rigWith(b, rules, client.Modern, nil).caller(b)) })
 	b.Run("console", func(b *testing.B) {
-		r := rigWith(b, client.Modern, console.NewRecorder(&console.RecorderOptions{Bodies: true}))
+		r := rigWith(b, rules, client.Modern, console.NewRecorder(&console.RecorderOptions{Bodies: true}))
 		c, url := r.open(b)
 		socket := dialPage(b, &websocket.Dialer{}, url, c.Token())
 		var reading sync.WaitGroup

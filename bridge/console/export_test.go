@@ -1,6 +1,10 @@
 package console
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/dovetail-go/dovetail/policy"
+)
 
 // Rows returns the rows as pages get them.
 func (r *Recorder) Rows() []shownRow {
@@ -17,6 +21,9 @@ func (r *Recorder) Call(t testing.TB, id uint64) *shownCall {
 	}
 	return call
 }
+
+// WhatIf returns what a policy would have decided on the kept calls.
+func (r *Recorder) WhatIf(text string) *verdict { return r.whatIf([]byte(text), policy.Compile) }
 
 // ContentSize returns how many bytes of contents are kept.
 func (r *Recorder) ContentSize() int { return r.kept().Bytes }

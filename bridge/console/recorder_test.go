@@ -78,11 +78,11 @@ type rig struct {
 // newRig starts a rig. A person accepts each request after 3 seconds.
 func newRig(t *testing.T, upstream client.Era, opts *console.RecorderOptions) *rig {
 	t.Helper()
-	return rigWith(t, upstream, console.NewRecorder(opts))
+	return rigWith(t, rules, upstream, console.NewRecorder(opts))
 }
 
-// rigWith starts a rig with a recorder, or without one.
-func rigWith(t testing.TB, upstream client.Era, recorder *console.Recorder) *rig {
+// rigWith starts a rig with a policy and a recorder, or without a recorder.
+func rigWith(t testing.TB, rules string, upstream client.Era, recorder *console.Recorder) *rig {
 	t.Helper()
 	parsed, err := policy.Parse([]byte(rules))
 	if err != nil {

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/approval/channel"
+	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
@@ -27,14 +28,14 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 		return nil
 	}
 	h.policySeen = modified(o.policy)
-	rules, err := h.readPolicy()
+	inForce, err := h.readPolicy()
 	if err != nil {
 		return err
 	}
-	h.rules.Store(rules)
+	h.policy.Store(inForce)
 	asking := &approval.Options{
 		Expiry: o.expiry, Remember: o.remember, Logger: h.logger,
-		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: h.rules.Load},
+		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: func() *policy.Compiled { return h.policy.Load().Compiled }},
 	}
 	h.recorder.ObserveApproval(asking)
 	if o.journal != "" {
@@ -47,25 +48,36 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	if err != nil {
 		return err
 	}
-	h.guards = []mcp.Guard{approval.Guard(rules, approver, asking)}
+	h.guards = []mcp.Guard{approval.Guard(inForce.Compiled, approver, asking)}
 	return nil
 }
 
-// readPolicy reads the policy. Servers that callers launch always need approval unless a flag says otherwise, because
-// callers choose their names and rules about names must not apply to them.
-func (h *hub) readPolicy() (*policy.Compiled, error) {
+// readPolicy reads the policy of the file, or the one without a file.
+func (h *hub) readPolicy() (*console.Policy, error) {
 	text, err := cautious, error(nil)
 	path := h.opts.policy
 	if path != "" {
-		text, err = os.ReadFile(path)
+		if text, err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
 	}
-	rules, invalid := policy.Parse(text)
-	if err = cmp.Or(err, invalid); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	rules, err := policy.Parse(text)
+	if at, ok := errors.AsType[*policy.ParseError](err); ok {
+		return nil, fmt.Errorf("%s:%d:%d: %s", path, at.Line, at.Column, at.Message)
 	}
 	for _, warning := range rules.Warnings() {
 		h.logger.Warn("suspicious rule in the policy", "file", path, "warning", warning)
 	}
+	compiled, err := h.compilePolicy(rules)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &console.Policy{Compiled: compiled, Text: text, File: path, Since: time.Now()}, nil
+}
+
+// compilePolicy compiles a policy. Servers that callers launch always need approval unless a flag says otherwise, because
+// callers choose their names and rules about names must not apply to them.
+func (h *hub) compilePolicy(rules *policy.Policy) (*policy.Compiled, error) {
 	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // a policy without rules allows everything
 		rules.Rules = append(rules.Rules, policy.Rule{Name: "all else", Effect: policy.Allow})
 	}

@@ -56,16 +56,19 @@ func (h *hub) followLock(ctx context.Context) {
 
 // followPolicy reads the policy whenever its file changes. A policy that is not valid is not applied.
 func (h *hub) followPolicy(ctx context.Context) {
-	if h.rules.Load() == nil || h.opts.policy == "" {
+	if h.policy.Load() == nil || h.opts.policy == "" {
 		return
 	}
 	followFile(ctx, h.opts.policy, h.policySeen, func() {
-		rules, err := h.readPolicy()
+		inForce, err := h.readPolicy()
 		if err != nil {
 			h.logger.Error("the new policy is not valid and was not applied", "error", err)
+			refusing := *h.policy.Load()
+			refusing.Refused = err
+			h.policy.Store(&refusing)
 			return
 		}
-		h.rules.Store(rules)
+		h.policy.Store(inForce)
 		h.logger.Info("the new policy was applied", "file", h.opts.policy)
 	})
 }

@@ -49,7 +49,7 @@ func TestServeFollowsThePolicy(t *testing.T) {
 	said.await(t, "the new policy was applied")
 	want("with a policy that denies nothing", true)
 	set("{\"deny\": [],\n \"match\": 1}")
-	said.await(t, "the new policy is not valid and was not applied.*line 2, column 2")
+	said.await(t, "the new policy is not valid and was not applied.*/policy.json:2:2: unknown member")
 	want("with a policy that is not valid", true)
 	cancel()
 	if err := <-ended; err != nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/mcp"
-	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
@@ -192,15 +191,14 @@ type hub struct {
 	telemetry  *telemetry
 	file       *config.File // of which the bridge was made
 	bridge     *bridge.Bridge
-	lock       *pin.Lock                       // nil without -lock
-	locked     string                          // the result of modified before lock was read
-	rules      atomic.Pointer[policy.Compiled] // that decide now; nil without a guard
-	policySeen string                          // the result of modified before the policy was read
+	lock       *pin.Lock                      // nil without -lock
+	locked     string                         // the result of modified before lock was read
+	policy     atomic.Pointer[console.Policy] // in force; nil without a guard
+	policySeen string                         // the result of modified before the policy was read
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
 	recorder   *console.Recorder
 	console    *console.Console      // nil without -http and -console
-	policy     *policy.Compiled      // nil without one
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
 	server     *server.Server        // of all tools

@@ -110,8 +110,8 @@ func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 			return commandLine("dovetail", "-config", h.opts.config, "call", server, tool, string(arguments))
 		},
 	}
-	if h.rules.Load() != nil {
-		opts.Policy = h.rules.Load
+	if h.policy.Load() != nil {
+		opts.Policy, opts.Compile = h.policy.Load, h.compilePolicy
 	}
 	if h.opts.approve == "page" {
 		opts.Token, opts.Channel = h.channel.Token(), "/approval"

@@ -48,7 +48,7 @@ function draw() {
 	} else if (screen === "servers") {
 		servers.select(item || undefined);
 		server.select(item || undefined);
-	}
+	} else policy.load();
 }
 
 function connection(state, why = STATES[state]) {

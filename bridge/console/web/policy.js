@@ -1,32 +1,46 @@
-// What another policy would have decided on the kept calls.
+// The policy in force, and what another one would have decided on the kept calls.
 
-import { button, node, number, seen } from "./nodes.js";
-
-const START = `{
-  "rules": [
-    {"name": "reading", "effect": "allow", "annotations": {"readOnlyHint": true}},
-    {"name": "else", "effect": "ask"}
-  ]
-}
-`;
+import { button, clock, node, number, seen } from "./nodes.js";
 
 export class PolicyScreen {
 	element = node("section", "pane policy");
 	#feed;
+	#inForce; // the last answer
+	#state = node("div", "force");
 	#text = node("textarea", "");
 	#result = node("div", "result");
 
 	constructor(feed) {
 		this.#feed = feed;
-		this.#text.value = START;
 		this.#text.spellcheck = false;
 		this.#text.setAttribute("aria-label", "A policy");
 		this.#result.setAttribute("aria-live", "polite");
 		this.element.setAttribute("aria-label", "Policy");
 		this.element.append(
-			node("h2", "", "What would this policy have decided?"),
-			node("p", "quiet", "Edit a policy here, or paste one. It is neither saved nor applied."), this.#text,
-			node("div", "acts", button("Try it on the kept calls", () => this.#try(), { className: "plain accept" })), this.#result);
+			node("h2", "", "What would this policy have decided?"), this.#state,
+			node("p", "quiet", "Edit it here, or paste another one. What is here is neither saved nor applied."), this.#text,
+			node("div", "acts", button("Try it on the kept calls", () => this.#try(), { className: "plain accept" }), button("Show the policy in force", () => this.#reset())), this.#result);
+	}
+
+	/** Gets the policy in force, and shows it unless the text was edited. */
+	async load() {
+		if (!this.#feed.may("policy")) return;
+		try {
+			const edited = this.#text.value !== (this.#inForce?.text ?? "");
+			this.#inForce = await this.#feed.ask({ do: "policy" });
+			if (!edited) this.#reset();
+			const { file, digest, since, refused } = this.#inForce;
+			const parts = [node("p", "quiet", "In force: ", file ? seen("", file) : "the policy of this program", since ? `, since ${clock(since)}` : "", ` · ${digest}`)];
+			if (refused) parts.push(node("p", "error", "A newer text is not in force: ", seen("", refused)));
+			this.#state.replaceChildren(...parts);
+		} catch (error) {
+			this.#state.replaceChildren(node("p", "error", error.message));
+		}
+	}
+
+	#reset() {
+		this.#text.value = this.#inForce?.text ?? "";
+		this.#result.replaceChildren();
 	}
 
 	async #try() {
@@ -39,7 +53,7 @@ export class PolicyScreen {
 
 	#show({ problem, line, column, calls, changed, unknown, warnings }) {
 		if (problem) {
-			this.#result.replaceChildren(node("p", "error", line ? `Line ${line}, column ${column}: ` : "", seen("", problem)));
+			this.#result.replaceChildren(node("p", "error", seen("", `${this.#inForce?.file || "policy"}:${line ? `${line}:${column}:` : ""} ${problem}`)));
 			if (line) this.#moveTo(line, column);
 			return;
 		}

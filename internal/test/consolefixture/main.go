@@ -72,7 +72,9 @@ func run() error {
 	if err := s.Mount(servers, nil); err != nil {
 		return err
 	}
-	page, err := console.New(s, servers, &console.Options{Recorder: record, Logger: quiet, Policy: func() *policy.Compiled { return compiled }})
+	page, err := console.New(s, servers, &console.Options{Recorder: record, Logger: quiet, Policy: func() *console.Policy {
+		return &console.Policy{Compiled: compiled, Text: []byte(rules), File: "policy.json"}
+	}})
 	if err != nil {
 		return err
 	}

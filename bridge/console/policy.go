@@ -4,9 +4,40 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/dovetail-go/dovetail/policy"
 )
+
+// A Policy is the policy that decides about the calls of the server.
+type Policy struct {
+	// Compiled is the compiled policy. Required.
+	Compiled *policy.Compiled
+	// Text is the policy as JSON, and File the name of its file, "" if the program has no file. Since is when it came into
+	// force, or zero.
+	Text  []byte
+	File  string
+	Since time.Time
+	// Refused says why a newer text of the file is not in force. It is nil if there is none.
+	Refused error
+}
+
+// A shownPolicy is the policy in force in a frame, for operators.
+type shownPolicy struct {
+	Text    string `json:"text"`
+	File    string `json:"file,omitempty"`
+	Digest  string `json:"digest"`
+	Since   int64  `json:"since,omitempty"`
+	Refused string `json:"refused,omitempty"`
+}
+
+func (p *Policy) shown() *shownPolicy {
+	s := &shownPolicy{Text: string(p.Text), File: p.File, Digest: "sha256:" + digestOf(string(p.Text)), Since: micros(p.Since)}
+	if p.Refused != nil {
+		s.Refused = p.Refused.Error()
+	}
+	return s
+}
 
 // maxExamples is how many calls are named for each change.
 const maxExamples = 5
@@ -38,12 +69,12 @@ type example struct {
 }
 
 // whatIf returns what a policy would have decided on the kept calls on which a policy decided.
-func (r *Recorder) whatIf(text []byte) *verdict {
+func (r *Recorder) whatIf(text []byte, compile func(*policy.Policy) (*policy.Compiled, error)) *verdict {
 	v := &verdict{Changed: []changes{}, Warnings: []string{}}
 	parsed, err := policy.Parse(text)
 	var compiled *policy.Compiled
 	if err == nil {
-		compiled, err = policy.Compile(parsed)
+		compiled, err = compile(parsed)
 	}
 	if err != nil {
 		v.Problem = err.Error()
