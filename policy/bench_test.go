@@ -23,7 +23,7 @@ func hundred(t testing.TB) (*policy.Compiled, *policy.Request) {
 	}
 	p.Rules[99].Effect = policy.Allow
 	return compile(t, p), &policy.Request{
-		Subject:   policy.Subject{Role: "bot", Principal: "ann"},
+		Subject:   policy.Subject{Roles: []string{"bot"}, Principal: "ann"},
 		Target:    mcp.Target{Name: "server9__tool_9_read", Origin: mcp.Origin{Server: "server9", Name: "tool_9_read"}},
 		Arguments: []byte(`{"text":"a line of text","path":"/tmp/\u0061 file of some length in a folder of some length"}`),
 	}
@@ -40,7 +40,7 @@ func TestDecideBudget(t *testing.T) {
 	asksPath := parsed(t, `{"rules":[{"effect":"allow","unless":[{"arguments":[{"path":"/path","glob":["/etc/*","*[!a-z]x"]},{"path":"/n","max":1}]}]}]}`)
 	long := *q
 	name := long.Target.Origin.Name + strings.Repeat("-of-any-length", 10)
-	long.Target.Origin.Name, long.Target.Name, long.Role, long.Principal = name, "server9__"+name, name, name
+	long.Target.Origin.Name, long.Target.Name, long.Roles, long.Principal = name, "server9__"+name, []string{name}, name
 	byAll := parsed(t, `{"allow":["*-of-*"],"rules":[{"effect":"deny","roles":["*x"],"principals":["*y*z"],"exposed":["a?","*[z]"]}]}`)
 	for what, c := range map[string]*policy.Compiled{"100 rules": c, "arguments": asksPath, "long names": byAll} {
 		q := q

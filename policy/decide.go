@@ -29,8 +29,8 @@ type Request struct {
 
 // A Subject identifies a caller.
 type Subject struct {
-	// Role is the caller's role, "" for none.
-	Role string
+	// Roles are the caller's roles. A caller with more than 1,000 is denied everything.
+	Roles []string
 	// Principal identifies the caller, "" if it is not known.
 	Principal string
 }
@@ -110,7 +110,7 @@ func (c *Compiled) decide(q *namedRequest) Decision {
 	if d, decided := c.decideByName(q); decided {
 		return d
 	}
-	lists := c.Resolve(q.Role).decide(q.exposed, q.name)
+	_, lists := c.decideByLists(q)
 	if lists.Effect == Deny || len(c.rules) == 0 {
 		return lists
 	}
@@ -140,11 +140,35 @@ func (c *Compiled) decide(q *namedRequest) Decision {
 	return Decision{Effect: Deny, Reason: "nothing allows it"}
 }
 
-// decideByName decides about exempt tools and names that are too long.
+// decideByLists returns the lists that decide for the caller's roles, and their decision: what one denies is denied, and otherwise
+// the most lenient decide.
+func (c *Compiled) decideByLists(q *namedRequest) (lists *Resolved, best Decision) {
+	for _, role := range q.Roles {
+		r := c.roles[role]
+		if r == nil {
+			continue
+		}
+		d := r.decide(q.exposed, q.name)
+		if d.Rule == "deny" {
+			return r, d
+		}
+		if lists == nil || d.Effect > best.Effect || d.Effect == Allow && best.Rule == "" {
+			lists, best = r, d
+		}
+	}
+	if lists == nil {
+		return c.defaultRole, c.defaultRole.decide(q.exposed, q.name)
+	}
+	return lists, best
+}
+
+// decideByName decides about exempt tools, and about names that are too long and too many roles.
 func (c *Compiled) decideByName(q *namedRequest) (d Decision, decided bool) {
 	switch {
 	case len(q.name.given) > maxName || len(q.exposed.given) > maxName:
 		return Decision{Effect: Deny, Reason: "the name is too long"}, true
+	case len(q.Roles) > maxRoles:
+		return Decision{Effect: Deny, Reason: "the caller has too many roles"}, true
 	case q.kind() == mcp.KindTool && c.exempt[Exemption{q.Target.Origin.Server, q.name.given}]:
 		return Decision{Effect: Allow, Rule: "exempt", Reason: "the tool is exempt"}, true
 	default:

@@ -38,7 +38,7 @@ func ExampleCompile() {
 		arguments, _ := json.Marshal(map[string]string{"path": path})
 		fmt.Println(c.Decide(&policy.Request{Target: write, Arguments: arguments}))
 	}
-	fmt.Println(c.Decide(&policy.Request{Target: write, Subject: policy.Subject{Role: "guest"}}))
+	fmt.Println(c.Decide(&policy.Request{Target: write, Subject: policy.Subject{Roles: []string{"guest"}}}))
 	for _, name := range []string{"fs__read_file", "fs__delete_file", "web__read"} {
 		fmt.Println(name, c.Resolve("guest").Allows(name))
 	}

@@ -53,7 +53,8 @@ func (c *Compiled) explain(q *namedRequest) *Explanation {
 		e.Steps = []Step{{Rule: cmp.Or(d.Rule, "name"), Effect: d.Effect, Matched: true, Why: d.Reason}}
 		return e
 	}
-	e.Steps = c.Resolve(q.Role).explain(q)
+	lists, _ := c.decideByLists(q)
+	e.Steps = lists.explain(q)
 	rules := slices.SortedFunc(slices.Values(c.rules), func(a, b compiledRule) int { return cmp.Compare(a.position, b.position) })
 	for i := range rules {
 		e.Steps = append(e.Steps, rules[i].explain(q))

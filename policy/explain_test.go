@@ -26,7 +26,7 @@ func TestExplain(t *testing.T) {
 				"- allow rules[0]: names does not match\n" +
 				"+ ask writes: all parts match\n" +
 				"- deny rules[2]: roles does not match\n"},
-		{policy.Request{Target: mcp.Target{Name: "fs__write_file", Origin: mcp.Origin{Server: "fs", Name: "write_file"}}, Arguments: []byte(`{"path":"/tmp/x"}`), Subject: policy.Subject{Role: "bot"}},
+		{policy.Request{Target: mcp.Target{Name: "fs__write_file", Origin: mcp.Origin{Server: "fs", Name: "write_file"}}, Arguments: []byte(`{"path":"/tmp/x"}`), Subject: policy.Subject{Roles: []string{"bot"}}},
 			"deny: the rule \"rules[2]\" matches\n" +
 				"- deny deny: no pattern of the deny list matches\n" +
 				"+ allow allow: the allow list has the pattern \"fs__*\"\n" +

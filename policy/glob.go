@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -203,6 +204,11 @@ type globs []glob
 
 // match reports whether a pattern matches, or the list is empty.
 func (g globs) match(text string) bool { return len(g) == 0 || g.find(text) >= 0 }
+
+// matchAny reports whether a pattern matches one of several texts, "" if there are none.
+func (g globs) matchAny(texts []string) bool {
+	return len(texts) == 0 && g.match("") || slices.ContainsFunc(texts, g.match)
+}
 
 // find returns the index of the first pattern that matches, or -1.
 func (g globs) find(text string) int { return g.findBytes([]byte(text)) }

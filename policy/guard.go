@@ -13,16 +13,16 @@ import (
 
 // GuardOptions configure [Guard]. The functions may be nil, and are called concurrently.
 type GuardOptions struct {
-	// Subject returns the role and the principal of a caller. It is called for each call and
+	// Subject returns the roles and the principal of a caller. It is called for each call and
 	// for each entry of a list. An error or a panic denies. The default is the caller's
 	// principal, without a role.
 	Subject func(ctx context.Context, caller *mcp.Caller) (Subject, error)
 	// OnDecision is called with the decision about each call, for an audit. It is not called
 	// for lists. A panic denies the call.
 	OnDecision func(ctx context.Context, call *mcp.Call, q *Request, d Decision)
-	// Current, if set, returns the policy for one decision, in place of the policy of the guard: for a policy that is
-	// replaced at run time. nil denies everything. It must not block.
-	Current func() *Compiled
+	// Current, if set, returns the policy for one decision about a caller, in place of the policy of the guard: for a
+	// policy that is replaced at run time, or one for each team. nil denies everything. It must not block.
+	Current func(caller Subject) *Compiled
 	// ProtocolErrors refuses calls of tools with a JSON-RPC error, as calls of other entries are. By
 	// default the caller gets a result with isError; see [DeniedError.ToolResult].
 	ProtocolErrors bool
@@ -94,15 +94,15 @@ func (c *Compiled) decideCall(ctx context.Context, call *mcp.Call, opts *GuardOp
 
 // decideFor sets the subject of a request, and decides.
 func (c *Compiled) decideFor(ctx context.Context, caller *mcp.Caller, q *Request, opts *GuardOptions) Decision {
-	if opts != nil && opts.Current != nil {
-		c = opts.Current()
-	}
-	if c == nil {
-		return undecided(errNoPolicy)
-	}
 	var err error
 	if q.Subject, err = opts.subject(ctx, caller); err != nil {
 		return undecided(err)
+	}
+	if opts != nil && opts.Current != nil {
+		c = opts.Current(q.Subject)
+	}
+	if c == nil {
+		return undecided(errNoPolicy)
 	}
 	return c.Decide(q)
 }

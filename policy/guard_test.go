@@ -39,7 +39,7 @@ func eachEra(t *testing.T, run func(t *testing.T, era client.Era)) {
 
 // asBot gives every caller the role bot.
 func asBot(context.Context, *mcp.Caller) (policy.Subject, error) {
-	return policy.Subject{Role: "bot"}, nil
+	return policy.Subject{Roles: []string{"bot"}}, nil
 }
 
 func newCall(t testing.TB, method, params string) *mcp.Call {
@@ -100,7 +100,7 @@ func TestGuardUsesCurrentPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	var current *policy.Compiled
-	guard := policy.Guard(rules, &policy.GuardOptions{Current: func() *policy.Compiled { return current }})
+	guard := policy.Guard(rules, &policy.GuardOptions{Current: func(policy.Subject) *policy.Compiled { return current }})
 	target := &mcp.Target{Kind: mcp.KindTool, Name: "a"}
 	if guard.Visible(t.Context(), &mcp.Caller{}, target) {
 		t.Error("without a current policy an entry is visible")

@@ -107,6 +107,53 @@ func TestListsRestrictIsMonotonic(t *testing.T) {
 	}
 }
 
+// TestListsOfSeveralRoles: what the lists of one of a caller's roles deny is denied, and otherwise one that allows is enough.
+func TestListsOfSeveralRoles(t *testing.T) {
+	overrides := map[string]policy.RoleOverride{
+		"reads": {Allow: []string{"a"}}, "writes": {Allow: []string{"b"}}, "guest": {Deny: []string{"b"}}, "root": {Allow: []string{"*"}, Mode: "replace"}, "open": {Mode: "replace"},
+	}
+	allows := []policy.Rule{{Effect: policy.Allow, Match: policy.Match{Names: []string{"c"}}}}
+	for _, test := range []struct {
+		roles       string
+		base, ruled string // the names that are allowed, without rules and with a rule that allows c
+	}{
+		{"", "abc", "c"}, {"none", "abc", "c"}, {"reads", "a", "a"}, {"writes", "b", "b"}, {"reads writes", "ab", "ab"}, {"writes reads", "ab", "ab"},
+		{"reads none", "a", "a"}, {"guest", "ac", "c"}, {"writes guest", "ac", "c"}, {"reads guest", "ac", "ac"}, {"root", "abcd", "abcd"}, {"root guest", "ac", "ac"},
+		{"guest root", "ac", "ac"}, {"open", "abcd", "c"}, {"open reads", "abc", "ac"}, {"reads open", "abc", "ac"},
+	} {
+		for _, ruled := range []bool{false, true} {
+			p, want := &policy.Policy{Deny: []string{"d"}, Roles: overrides}, test.base
+			if ruled {
+				p.Rules, want = allows, test.ruled
+			}
+			c, got := compile(t, p), ""
+			for _, name := range []string{"a", "b", "c", "d"} {
+				q := &policy.Request{Subject: policy.Subject{Roles: strings.Fields(test.roles)}, Target: mcp.Target{Name: name}}
+				d := c.Decide(q)
+				if d.Effect == policy.Allow {
+					got += name
+				}
+				if e := c.Explain(q); e.Decision != d || d.Effect == policy.Allow && d.Rule == "allow" && !e.Steps[1].Matched {
+					t.Errorf("%q: %s is decided %v, and explained as %v", test.roles, name, d, e)
+				}
+			}
+			if got != want {
+				t.Errorf("%q: allowed is %q with rules %t, want %q", test.roles, got, ruled, want)
+			}
+		}
+	}
+	strict := compile(t, &policy.Policy{Strict: true, Roles: overrides})
+	for roles, want := range map[string]policy.Effect{"": policy.Deny, "none": policy.Deny, "none reads": policy.Allow} {
+		if d := strict.Decide(&policy.Request{Subject: policy.Subject{Roles: strings.Fields(roles)}, Target: mcp.Target{Name: "a"}}); d.Effect != want {
+			t.Errorf("%q: %v", roles, d)
+		}
+	}
+	many := make([]string, 1001)
+	if d := compile(t, nil).Decide(&policy.Request{Subject: policy.Subject{Roles: many}}); d.Effect != policy.Deny || d.Reason != "the caller has too many roles" {
+		t.Errorf("with %d roles: %v", len(many), d)
+	}
+}
+
 // TestCompileKeepsNothing: changes of the policy do not affect the compiled one.
 func TestCompileKeepsNothing(t *testing.T) {
 	hint := true

@@ -95,7 +95,7 @@ func (m *compiledMatch) holds(q *namedRequest, assumed tristate) (t tristate, fa
 		return no, "exposed"
 	case len(m.kinds) > 0 && !slices.Contains(m.kinds, q.kind()):
 		return no, "kinds"
-	case !m.roles.match(q.Role):
+	case !m.roles.matchAny(q.Roles):
 		return no, "roles"
 	case !m.principals.match(q.Principal):
 		return no, "principals"

@@ -30,10 +30,17 @@ func reference(p *policy.Policy, q *policy.Request) policy.Effect {
 
 func about(m policy.Match, q *policy.Request) bool {
 	return (m.Servers == nil || some(m.Servers, q.Target.Origin.Server)) && (m.Names == nil || some(m.Names, q.Target.Origin.Name)) &&
-		(m.Exposed == nil || some(m.Exposed, q.Target.Name)) && (m.Roles == nil || some(m.Roles, q.Role)) &&
+		(m.Exposed == nil || some(m.Exposed, q.Target.Name)) && (m.Roles == nil || someOf(m.Roles, q.Roles)) &&
 		!slices.ContainsFunc(m.Arguments, func(a policy.Argument) bool {
 			return string(q.Arguments) != `{"x":`+string(a.Equals)+`}`
 		})
+}
+
+func someOf(patterns, names []string) bool {
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return some(patterns, name) })
 }
 
 func some(patterns []string, name string) bool {
@@ -149,9 +156,9 @@ func TestRulesAreTheReference(t *testing.T) {
 	}
 	var asked []policy.Request
 	for _, q := range requests() {
-		for _, role := range []string{"", "r"} {
+		for _, roles := range [][]string{nil, {"r"}, {"q", "r"}} {
 			for _, arguments := range []string{`{"x":1}`, `{"x":2}`, `{"x":3}`} {
-				q.Role, q.Arguments = role, json.RawMessage(arguments)
+				q.Roles, q.Arguments = roles, json.RawMessage(arguments)
 				asked = append(asked, q)
 			}
 		}

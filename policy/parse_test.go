@@ -200,7 +200,7 @@ func sampleRequests() []policy.Request {
 	all := requests()
 	for i := range all {
 		all[i].Arguments = json.RawMessage(`{"a":[1,{"b":"c"}],"path":"/etc/passwd"}`)
-		all[i].Target.Origin.Trusted, all[i].Role = i%2 == 0, "bot"
+		all[i].Target.Origin.Trusted, all[i].Roles = i%2 == 0, []string{"bot"}
 	}
 	return append(all, policy.Request{Listed: true})
 }

@@ -18,7 +18,7 @@ const (
 	maxPattern = 1024
 	// maxRules is the maximum number of rules.
 	maxRules = 1000
-	// maxRoles is the maximum number of roles with overrides.
+	// maxRoles is the maximum number of roles with overrides, and of roles of a caller.
 	maxRoles = 1000
 	// maxTerms is the maximum number of patterns in each list of a rule, of predicates of
 	// its arguments, and of its exceptions.
@@ -46,9 +46,10 @@ type Policy struct {
 	// Exempt. Patterns are compared with the names that callers see and with the names on
 	// the upstream server.
 	Deny []string `json:"deny,omitempty"`
-	// Roles overrides Allow and Deny for callers with a role.
+	// Roles overrides Allow and Deny for callers with a role. If several of a caller's roles have overrides, a name is
+	// denied that one of their deny lists matches, and else allowed if one override allows it.
 	Roles map[string]RoleOverride `json:"role_overrides,omitempty"`
-	// Strict denies everything to callers whose role is not in Roles. By default Allow and
+	// Strict denies everything to callers without a role in Roles. By default Allow and
 	// Deny apply to them.
 	Strict bool `json:"strict,omitempty"`
 	// Rules lists the rules. Their order does not matter.
@@ -109,7 +110,7 @@ type Match struct {
 	Tags []string `json:"tags,omitempty"`
 	// Annotations are the required hints of a tool.
 	Annotations *Annotations `json:"annotations,omitempty"`
-	// Roles lists patterns for the caller's role. A caller without a role has the empty
+	// Roles lists patterns, one of which must match one of the caller's roles. A caller without a role has the empty
 	// role, which * matches and ?* does not. The same applies to Principals.
 	Roles []string `json:"roles,omitempty"`
 	// Principals lists patterns for the caller's principal.

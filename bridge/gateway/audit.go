@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
@@ -105,7 +106,7 @@ func (a *Audit) OnDecision(ctx context.Context, call *mcp.Call, q *policy.Reques
 		kind = t.Kind
 	}
 	a.logger().LogAttrs(ctx, slog.LevelInfo, "decision",
-		slog.String("principal", q.Principal), slog.String("role", q.Role), slog.String("method", frontend.Truncate(call.Method())),
+		slog.String("principal", q.Principal), slog.String("roles", frontend.Truncate(strings.Join(q.Roles, ","))), slog.String("method", frontend.Truncate(call.Method())),
 		slog.String("kind", kind.String()), slog.String("server", frontend.Truncate(server)), slog.String("tool", frontend.Truncate(tool)),
 		slog.String("exposed", frontend.Truncate(exposed)), slog.String("effect", d.Effect.String()),
 		slog.String("rule", d.Rule), slog.String("reason", d.Reason))

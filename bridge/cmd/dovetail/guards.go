@@ -35,7 +35,7 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	h.policy.Store(inForce)
 	asking := &approval.Options{
 		Expiry: o.expiry, Remember: o.remember, Logger: h.logger,
-		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: func() *policy.Compiled { return h.policy.Load().Compiled }},
+		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: func(policy.Subject) *policy.Compiled { return h.policy.Load().Compiled }},
 	}
 	h.recorder.ObserveApproval(asking)
 	if o.journal != "" {

@@ -42,7 +42,7 @@ func approvalRows() []row {
 				roles[role] = policy.RoleOverride{Deny: []string{"other"}}
 			}
 			p := compile(tb, policy.Policy{Roles: roles})
-			return decide(p, policy.Request{Subject: policy.Subject{Role: "role1"}, Target: mcp.Target{Name: "tool"}})
+			return decide(p, policy.Request{Subject: policy.Subject{Roles: []string{"role1"}}, Target: mcp.Target{Name: "tool"}})
 		}},
 		{of: "patterns and roles of a policy", operation: "compilation", n: 50, whole: true, prepare: func(tb testing.TB, n int) func() {
 			p := policy.Policy{Deny: names("tool", n), Roles: make(map[string]policy.RoleOverride, n)}

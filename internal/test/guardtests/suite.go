@@ -61,5 +61,5 @@ func eachEra(t *testing.T, run func(t *testing.T, era client.Era)) {
 
 // asBot gives every caller the role bot.
 func asBot(context.Context, *mcp.Caller) (policy.Subject, error) {
-	return policy.Subject{Role: "bot"}, nil
+	return policy.Subject{Roles: []string{"bot"}}, nil
 }
