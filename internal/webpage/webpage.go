@@ -6,6 +6,8 @@
 //   - connection.js is a WebSocket to the server, with reconnection.
 //   - token.js, settings.js, keys.js and clock.js have what a page keeps in a browser, and what it asks the server for.
 //   - theme.css has colors and controls.
+//   - approvals.js is a list of requests that a person accepts or rejects. approvals.html has its templates, and approvals.css its
+//     design.
 package webpage
 
 import (
@@ -26,7 +28,7 @@ import (
 //go:embed web
 var shared embed.FS
 
-const folder, index = "web", "index.html"
+const folder, index, fragment = "web", "index.html", "approvals.html"
 
 // A Page serves a page and its files, for GET and HEAD. It may be mounted anywhere, with or without [http.StripPrefix], as long
 // as the path of the page ends with a slash: only the last element of a path is used. An empty path is redirected to the path
@@ -36,14 +38,16 @@ type Page struct {
 	files map[string]file // by name; "" is the page itself
 }
 
-// New returns a page whose files are in the folder web of own, beside the shared ones. values replace {{NAME}} in index.html.
+// New returns a page whose files are in the folder web of own, beside the shared ones. In index.html, values replace {{NAME}}, and
+// the templates of approvals {{approvals.html}}.
 func New(own embed.FS, values map[string]string, guard *httpguard.Guard) *Page {
 	p := &Page{guard: guard, files: make(map[string]file)}
-	var replacements []string
+	p.load(shared, strings.NewReplacer())
+	replacements := []string{"{{" + fragment + "}}", p.files[fragment].content}
+	delete(p.files, fragment)
 	for name, value := range values {
 		replacements = append(replacements, "{{"+name+"}}", html.EscapeString(value))
 	}
-	p.load(shared, strings.NewReplacer())
 	p.load(own, strings.NewReplacer(replacements...))
 	p.files[""] = p.files[index]
 	return p

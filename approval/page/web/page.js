@@ -1,61 +1,48 @@
+import { Approvals } from "./approvals.js";
 import { setClock } from "./clock.js";
-import { Connection } from "./connection.js";
-import { PROTOCOL, readFrame } from "./frame.js";
-import { History } from "./history.js";
-import { switchable } from "./keys.js";
-import { Notifier } from "./notify.js";
-import { RequestList } from "./requests.js";
-import { listen } from "./shortcuts.js";
+import { onKeys, switchable } from "./keys.js";
+import { leaveField, press } from "./shortcuts.js";
 import { keepToken, takeToken } from "./token.js";
 
 const part = (selector) => document.querySelector(selector);
 const title = document.title;
 
-const channel = new Connection(document.body.dataset.channel, PROTOCOL, { changed, read: readFrame, received: (frame) => requests.received(frame) });
-const requests = new RequestList(part(".pending"), new History(part(".decided")), (frame) => channel.send(frame), counted, new Notifier(part(".notify")));
-
-const STATES = {
-	connecting: "Connecting …",
-	connected: "Connected",
-	lost: "Not connected: the server cannot be reached. Trying again …",
-	occupied: "The server does not accept another approver now. Trying again …",
-};
+const approvals = new Approvals(document.body.dataset.channel, { connection, counted }, part(".notify"));
+part("main").append(approvals.element);
 
 /** Shows the state of the channel. */
-function changed(state, why = STATES[state]) {
+function connection(state, why) {
 	part(".connection").dataset.state = state;
 	part(".connection [role=status]").textContent = why;
 	part(".retry").hidden = state === "connecting" || state === "connected";
 	part(".token").hidden = state !== "refused";
-	if (state === "connected") {
-		setClock();
-		requests.connected();
-	} else {
-		requests.disconnected();
-	}
 }
 
 /** Shows the number of waiting requests. */
 function counted(count, news) {
 	document.title = count ? `(${count}) ${title}` : title;
-	part(".count").textContent = count;
-	part(".empty").hidden = count > 0;
 	part(".news").textContent = news;
 }
+
+const showHelp = () => part(".help").showModal();
 
 part(".token").onsubmit = (event) => {
 	event.preventDefault();
 	const field = part(".token input");
 	keepToken(field.value.trim());
 	field.value = "";
-	channel.open(takeToken());
+	approvals.open(takeToken());
 };
-part(".retry").onclick = () => channel.retry();
-part(".ask-help").onclick = () => part(".help").showModal();
-addEventListener("online", () => channel.retry());
-addEventListener("hashchange", () => channel.open(takeToken())); // another link in the same tab
+part(".retry").onclick = () => approvals.retry();
+part(".ask-help").onclick = showHelp;
+addEventListener("online", () => approvals.retry());
+addEventListener("hashchange", () => approvals.open(takeToken())); // another link in the same tab
 
-listen(requests, part(".help"), switchable(part(".shortcuts input")));
+onKeys(switchable(part(".shortcuts input")), (key, event) => {
+	if (press(approvals.requests, key, event) || key !== "?") return;
+	event.preventDefault();
+	showHelp();
+}, leaveField);
 const token = takeToken(); // first, to remove it from the URL
 await setClock(); // before deadlines are shown
-channel.open(token);
+approvals.open(token);

@@ -47,7 +47,7 @@ export class RequestList {
 		this.#history = history;
 		this.#send = send;
 		this.#counted = counted;
-		document.addEventListener("visibilitychange", () => this.#rearm(this.#list.children));
+		document.addEventListener("visibilitychange", () => this.moved());
 		setInterval(() => this.#tick(), 250);
 	}
 
@@ -75,6 +75,11 @@ export class RequestList {
 		for (const id of this.#history.answeredWithin(IN_DOUBT)) {
 			this.#history.correct(id, "lost", "The connection broke: the answer may not have arrived.");
 		}
+	}
+
+	/** Refuses answers for a moment, because all cards have moved or were hidden. */
+	moved() {
+		this.#rearm(this.#list.children);
 	}
 
 	/** The selected card, if any. */

@@ -90,6 +90,7 @@ export class Card {
 
 	/** Shows how many lines of the arguments have been visible. */
 	measure() {
+		if (!this.element.checkVisibility()) return; // it has no size
 		const pre = this.#part(".arguments");
 		const extent = this.#part(".extent");
 		const lineHeight = parseFloat(getComputedStyle(pre).lineHeight);
