@@ -1,40 +1,11 @@
 // Drives the console in a browser, while the client of TypeScript makes calls: see .ci/browser.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { eventually, launch, visit } from "./browser.mjs";
+import * as approvals from "./console-approvals.mjs";
+import { call, DESK, EXACT, Host, open, outcome, PHONE, rowOf } from "./console-host.mjs";
 
-const PHONE = { width: 390, height: 900 };
-const DESK = { width: 1440, height: 900 };
-const EXACT = '{"id":9007199254740993,"price":1.10,"text":"\\u202efdp.exe"}';
-
-let child, host;
-
-/** Starts the fixture, so that each scenario has calls of its own. */
-async function start() {
-  child = spawn(join(process.env.bin, "consolefixture"), { stdio: ["pipe", "pipe", "inherit"] });
-  const [line] = await once(createInterface({ input: child.stdout }), "line");
-  host = JSON.parse(line);
-}
-
-/** Connects a client with a version. fetch sends the exact bytes of a request. */
-async function connect(pin) {
-  const options = pin ? { versionNegotiation: { mode: { pin } } } : { versionNegotiation: { mode: "legacy" } };
-  const client = new Client({ name: "editor", version: pin ? "modern" : "legacy" }, options);
-  // JSON.stringify would change the numbers.
-  const fetch_ = (url, init) => fetch(url, { ...init, body: init?.body?.replace('"EXACT"', EXACT) });
-  await client.connect(new StreamableHTTPClientTransport(new URL(host.mcp), { fetch: fetch_ }));
-  return client;
-}
-
-const call = (client, name, args = {}, options) => client.callTool({ name: `files__${name}`, arguments: args }, options);
-const rowOf = (page, name) => page.locator(".calls tbody tr", { hasText: `files.${name}` }).first();
-const outcome = (page, name, text) => eventually(async () => assert.equal(await rowOf(page, name).locator(".outcome").textContent(), text));
-const open = (page, name) => rowOf(page, name).locator("a").click();
+let host;
 
 /** Records tasks of the page that block it. It is called before the page has loaded. */
 const watchTasks = (page) => page.addInitScript(() => {
@@ -43,6 +14,8 @@ const watchTasks = (page) => page.addInitScript(() => {
 });
 
 const scenarios = {
+  ...approvals,
+
   async shows_calls_as_they_are_made({ page, modern, legacy }) {
     for (const client of [modern, legacy]) {
       const slow = call(client, "slow", { n: 4000 });
@@ -180,7 +153,7 @@ const scenarios = {
   async fits_a_phone({ browser, modern }) {
     await call(modern, "echo", { id: 1 });
     for (const colorScheme of ["light", "dark"]) {
-      const { page, troubles } = await visit(browser, `${host.url}#token=${host.token}`, { viewport: PHONE, colorScheme });
+      const { page, troubles } = await visit(browser, host.link, { viewport: PHONE, colorScheme });
       await open(page, "echo");
       await page.locator(".json").first().waitFor();
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), PHONE.width);
@@ -197,7 +170,7 @@ const scenarios = {
     await call(modern, "delete");
     const waits = call(legacy, "slow", { n: 4000 });
     for (const colorScheme of ["light", "dark"]) {
-      const { page } = await visit(browser, `${host.url}#token=${host.token}`, { viewport: DESK, colorScheme });
+      const { page } = await visit(browser, host.link, { viewport: DESK, colorScheme });
       await open(page, "echo");
       await page.locator(".json").first().waitFor();
       if (process.env.CONSOLE_SCREENSHOT) writeFileSync(`${process.env.CONSOLE_SCREENSHOT}-${colorScheme}.png`, await page.screenshot());
@@ -213,16 +186,19 @@ const scenarios = {
 
 /** Runs a scenario with a new host, a page and two clients. */
 async function run(browser, scenario) {
-  await start();
-  const clients = [await connect("2026-07-28"), await connect()];
-  const { page, troubles } = await visit(browser, `${host.url}#token=${host.token}`, { viewport: DESK, before: watchTasks });
-  await page.locator(".connection[data-state=connected]").waitFor();
-  await scenario({ browser, page, modern: clients[0], legacy: clients[1] });
-  assert.deepEqual(troubles, []);
-  await page.context().close();
-  for (const client of clients) await client.close();
-  child.stdin.end();
-  await once(child, "exit");
+  host = await Host.start();
+  try {
+    const [modern, legacy] = [await host.connect("2026-07-28"), await host.connect()];
+    const stage = { browser, host, modern, legacy, expected: /^$/ }; // of troubles
+    const { page, troubles, sent } = await visit(browser, host.link, { viewport: DESK, before: watchTasks });
+    await page.locator(".connection[data-state=connected]").waitFor();
+    await scenario(Object.assign(stage, { page, sent }));
+    assert.deepEqual(troubles.filter((trouble) => !stage.expected.test(trouble)), []);
+    await page.context().close();
+    for (const client of [modern, legacy]) await client.close().catch(() => {}); // a scenario may have killed the host
+  } finally {
+    await host.kill();
+  }
 }
 
 const wanted = process.argv.slice(2);
@@ -236,6 +212,5 @@ try {
   }
 } finally {
   await browser.close();
-  child?.kill();
 }
 console.log(`${chosen.length} passed, 0 failed`);

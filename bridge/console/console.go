@@ -53,7 +53,8 @@ type Options struct {
 	Token, ViewerToken string
 	// Name names the operator: calls that are made in the console have the principal console:NAME. Default "operator".
 	Name string
-	// Channel is the path of the approval channel; see package approval/page. Default: calls are not approved there.
+	// Channel is the path of the approval channel, which accepts Token: operators answer its requests on the page. Default: calls are
+	// not approved there.
 	Channel string
 	// Hosts and Origins are allowed in addition to loopback ones, as in [channel.Options].
 	//

@@ -1,3 +1,4 @@
+import { ApprovalScreen } from "./approvals-screen.js";
 import { CallDetail } from "./detail.js";
 import { CallList } from "./calls.js";
 import { Feed } from "./feed.js";
@@ -5,6 +6,7 @@ import { onKeys, switchable } from "./keys.js";
 import { node, number } from "./nodes.js";
 import { PolicyScreen } from "./policy.js";
 import { ServerDetail, ServerList } from "./servers.js";
+import { leaveField, press } from "./shortcuts.js";
 import { keepToken, takeToken } from "./token.js";
 
 const part = (selector) => document.querySelector(selector);
@@ -23,13 +25,15 @@ const call = new CallDetail(feed);
 const servers = new ServerList(feed);
 const server = new ServerDetail(feed);
 const policy = new PolicyScreen(feed);
+const approvals = new ApprovalScreen(document.body.dataset.channel, counted);
+const title = document.title;
 const callsScreen = node("div", "split", calls.element, call.element);
 const serversScreen = node("div", "split", servers.element, server.element);
 
 /** Returns the screen and the item of the address. */
 function route() {
 	const [screen, item = ""] = location.hash.slice(1).split("/");
-	return { screen: ["servers", "policy"].includes(screen) ? screen : "calls", item: decodeURIComponent(item) };
+	return { screen: ["servers", "policy", "approvals"].includes(screen) ? screen : "calls", item: decodeURIComponent(item) };
 }
 
 function draw() {
@@ -39,8 +43,11 @@ function draw() {
 		else link.removeAttribute("aria-current");
 	}
 	document.body.classList.toggle("item", item !== "");
-	const shown = { calls: callsScreen, servers: serversScreen, policy: policy.element }[screen];
-	if (part("main").firstElementChild !== shown) part("main").replaceChildren(shown);
+	const shown = { calls: callsScreen, servers: serversScreen, policy: policy.element, approvals: approvals.element }[screen];
+	if (part("main").firstElementChild !== shown) {
+		part("main").replaceChildren(shown);
+		approvals.requests.moved();
+	}
 	if (screen === "calls") {
 		const id = item ? Number(item) : undefined;
 		calls.select(id);
@@ -60,17 +67,18 @@ function connection(state, why = STATES[state]) {
 
 function changed(what, ids) {
 	if (what === "hello") {
+		if (part(".role").textContent === "operator" && feed.role !== "operator") location.reload(); // forget what only operators see
 		part(".role").hidden = false;
 		part(".role").textContent = feed.role;
 		part("nav a[href='#policy']").hidden = !feed.may("whatif");
-		part(".approvals").href = "../approvals/";
-		part(".approvals").hidden = !document.body.dataset.channel || feed.role !== "operator";
+		const asks = document.body.dataset.channel && feed.role === "operator";
+		part("nav a[href='#approvals']").hidden = !asks;
+		if (asks) approvals.open(takeToken());
 		calls.draw();
 		draw();
 	} else if (what === "calls") {
 		calls.changed(ids);
 		call.changed(ids);
-		badge("waiting", [...feed.calls.values()].filter(({ outcome }) => outcome === "waiting").length);
 	} else if (what === "servers") {
 		if (route().screen === "servers") servers.draw();
 		badge("failed", feed.servers.filter(({ status }) => status === "failed").length);
@@ -88,6 +96,13 @@ function badge(name, count) {
 	if (count > 0) part("#news").textContent = text;
 }
 
+/** Shows how many requests wait for this person. */
+function counted(count, news) {
+	document.title = count ? `(${count}) ${title}` : title;
+	badge("waiting", count);
+	part("#news").textContent = news;
+}
+
 function move(by) {
 	const { screen } = route();
 	const next = screen === "servers" ? servers.next(by) : calls.next(by);
@@ -98,15 +113,18 @@ function move(by) {
 
 const KEYS = {
 	j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-	"/": () => route().screen === "calls" && calls.focusFilter(), p: () => calls.pause(), t: () => call.again(), c: () => call.copy(), "?": () => part(".help").showModal(),
+	"/": () => onCalls() && calls.focusFilter(), p: () => onCalls() && calls.pause(), t: () => onCalls() && call.again(), c: () => onCalls() && call.copy(),
+	"?": () => part(".help").showModal(),
 };
+const onCalls = () => route().screen === "calls";
 
 onKeys(switchable(part(".shortcuts input")), (key, event) => {
-	if (!Object.hasOwn(KEYS, key) || document.querySelector("dialog[open]")) return;
+	if (document.querySelector("dialog[open]") || (route().screen === "approvals" && press(approvals.requests, key, event))) return;
+	if (!Object.hasOwn(KEYS, key)) return;
 	if (key.startsWith("Arrow") && event.target.matches("pre, .detail")) return; // scrolls
 	event.preventDefault();
 	if (!event.repeat || "jkArrowDownArrowUp".includes(key)) KEYS[key]();
-}, ({ target }) => target.blur());
+}, (event) => (event.target.closest(".card") ? leaveField(event) : event.target.blur()));
 
 part(".token").onsubmit = (event) => {
 	event.preventDefault();
@@ -117,13 +135,17 @@ part(".token").onsubmit = (event) => {
 };
 part(".retry").onclick = () => feed.retry();
 part(".ask-help").onclick = () => part(".help").showModal();
-part(".approvals").onclick = ({ currentTarget }) => { currentTarget.href = `../approvals/#token=${takeToken()}`; };
-addEventListener("online", () => feed.retry());
+addEventListener("online", () => {
+	feed.retry();
+	approvals.retry();
+});
 addEventListener("hashchange", () => {
 	if (location.hash.startsWith("#token=")) feed.open(takeToken()); // another link in the same tab
 	draw();
 });
 setInterval(() => calls.tick(), 1000);
+const above = new ResizeObserver(() => approvals.requests.moved());
+for (const node of document.querySelectorAll(".bar, .token")) above.observe(node);
 
 draw();
 feed.open(token);

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
+	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -29,6 +30,7 @@ import (
 const rules = `{"rules": [
 	{"name": "no-deletes", "effect": "deny", "names": ["delete"], "reason": "nobody deletes here"},
 	{"name": "changes", "effect": "ask", "names": ["write"], "reason": "a person approves every change"},
+	{"name": "money", "effect": "ask", "names": ["pay"], "reason": "money leaves the account"},
 	{"name": "else", "effect": "allow"}
 ]}`
 
@@ -52,7 +54,15 @@ func run() error {
 	record.Hide("secret-of-the-configuration")
 	asking := &approval.Options{Logger: quiet}
 	record.ObserveApproval(asking)
-	person := approval.ApproverFunc(func(ctx context.Context, _ *approval.Request) (approval.Answer, error) {
+	pages, err := channel.New(&channel.Options{Logger: quiet})
+	if err != nil {
+		return err
+	}
+	defer pages.Close()
+	person := approval.ApproverFunc(func(ctx context.Context, request *approval.Request) (approval.Answer, error) {
+		if request.Tool == "pay" {
+			return pages.Approve(ctx, request)
+		}
 		select {
 		case <-time.After(5 * time.Second):
 			return approval.Answer{Approved: true, By: "ada"}, nil
@@ -72,7 +82,7 @@ func run() error {
 	if err := s.Mount(servers, nil); err != nil {
 		return err
 	}
-	page, err := console.New(s, servers, &console.Options{Recorder: record, Logger: quiet, Policy: func() *console.Policy {
+	page, err := console.New(s, servers, &console.Options{Recorder: record, Token: pages.Token(), Channel: "/approval", Logger: quiet, Policy: func() *console.Policy {
 		return &console.Policy{Compiled: compiled, Text: []byte(rules), File: "policy.json"}
 	}})
 	if err != nil {
@@ -83,6 +93,7 @@ func run() error {
 	defer endpoint.Close()
 	mux := http.NewServeMux()
 	mux.Handle("/console/", page)
+	mux.Handle("/approval", pages)
 	mux.Handle("/mcp", endpoint)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,9 +120,11 @@ type input struct {
 func newFiles() *server.Server {
 	s := server.New(mcp.Implementation{Name: "files", Version: "1.0.0"}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
 	schema := json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"},"price":{"type":"number"},"text":{"type":"string"}}}`)
-	server.AddRawTool(s, server.Tool{Name: "echo", Description: "Returns its arguments.", InputSchema: schema}, func(_ context.Context, _ *server.Request, in json.RawMessage) (mcp.Result, error) {
-		return mcp.Raw(`{"content":[{"type":"text","text":"done"}],"structuredContent":` + string(in) + `}`), nil
-	})
+	for _, name := range []string{"echo", "pay"} {
+		server.AddRawTool(s, server.Tool{Name: name, Description: "Returns its arguments.", InputSchema: schema}, func(_ context.Context, _ *server.Request, in json.RawMessage) (mcp.Result, error) {
+			return mcp.Raw(`{"content":[{"type":"text","text":"done"}],"structuredContent":` + string(in) + `}`), nil
+		})
+	}
 	add := func(name string, f func(ctx context.Context, r *server.Request, in input) (string, error)) {
 		server.AddTool(s, server.Tool{Name: name, TextOnly: true}, f)
 	}
