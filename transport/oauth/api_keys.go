@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
@@ -42,36 +43,36 @@ func HashAPIKey(key Secret) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// An apiKeyVerifier verifies tokens that are API keys. It is immutable.
-type apiKeyVerifier struct {
-	issuer string
-	keys   *map[[sha256.Size]byte]*APIKey // a pointer, so that fmt does not print it as part of another struct
-}
-
-var _ Verifier = (*apiKeyVerifier)(nil)
-
-// NewAPIKeyVerifier returns a verifier for keys that the operator of a server has given to its
-// callers. It is safe for concurrent use. issuer is a URL that names the operator, such as the origin of the server. It is the
-// [Grant].Issuer of all keys, and so the beginning of the principals.
+// An APIKeyVerifier verifies keys that the operator of a server has given to its callers. Use [NewAPIKeyVerifier]. Its methods may
+// be called concurrently.
 //
 // A client sends its key like a token: "Authorization: Bearer " and the key. Keys have no
-// audience, so each server needs keys of its own. To revoke a key, make a verifier without it.
-//
-// NewAPIKeyVerifier returns an error if issuer is not a URL as in
-// [ProtectOptions].AuthorizationServers, for a hash that is not one of [HashAPIKey] or is given
-// twice, for a key without a subject, for a malformed scope, and for more than 100,000.
-func NewAPIKeyVerifier(issuer string, keys []APIKey) (Verifier, error) {
-	v := &apiKeyVerifier{issuer: issuer}
-	if err := v.add(keys); err != nil {
+// audience, so each server needs keys of its own.
+type APIKeyVerifier struct {
+	issuer string
+	keys   *atomic.Pointer[map[[sha256.Size]byte]*APIKey] // a pointer, so that fmt does not print it as part of another struct
+}
+
+var _ Verifier = (*APIKeyVerifier)(nil)
+
+// NewAPIKeyVerifier returns a verifier of keys. issuer is a URL that names the operator, such as the origin of the server. It is the
+// [Grant].Issuer of all keys, and so the beginning of the principals. The error says that issuer is not a URL as in
+// [ProtectOptions].AuthorizationServers, or is one of Replace.
+func NewAPIKeyVerifier(issuer string, keys []APIKey) (*APIKeyVerifier, error) {
+	if err := syntax.CheckIdentifier("issuer", issuer); err != nil {
+		return nil, fmt.Errorf("oauth.NewAPIKeyVerifier: %w", err)
+	}
+	v := &APIKeyVerifier{issuer: issuer, keys: new(atomic.Pointer[map[[sha256.Size]byte]*APIKey])}
+	if err := v.Replace(keys); err != nil {
 		return nil, fmt.Errorf("oauth.NewAPIKeyVerifier: %w", err)
 	}
 	return v, nil
 }
 
-func (v *apiKeyVerifier) add(keys []APIKey) error {
-	if err := syntax.CheckIdentifier("issuer", v.issuer); err != nil {
-		return err
-	}
+// Replace replaces all keys. One that is left out is revoked: it is valid for no later request. Replace returns an error, and
+// replaces nothing, for a hash that is not one of [HashAPIKey] or is given twice, for a key without a subject, for a malformed scope,
+// and for more than 100,000 keys.
+func (v *APIKeyVerifier) Replace(keys []APIKey) error {
 	if len(keys) > maxAPIKeys {
 		return fmt.Errorf("expected at most %d keys, got %d", maxAPIKeys, len(keys))
 	}
@@ -93,7 +94,7 @@ func (v *apiKeyVerifier) add(keys []APIKey) error {
 		key.Scopes = slices.Clone(key.Scopes)
 		all[hash] = &key
 	}
-	v.keys = &all
+	v.keys.Store(&all)
 	return nil
 }
 
@@ -106,11 +107,11 @@ var (
 //
 // Only hashes are compared. The time of the comparison reveals nothing about a key, because a
 // caller cannot choose the hash of what it sends.
-func (v *apiKeyVerifier) Verify(_ context.Context, token Secret, _ string) (*Grant, error) {
+func (v *APIKeyVerifier) Verify(_ context.Context, token Secret, _ string) (*Grant, error) {
 	if len(token) < minAPIKey || len(token) > maxBearerToken {
 		return nil, errNotAPIKey
 	}
-	key := (*v.keys)[sha256.Sum256([]byte(token))]
+	key := (*v.keys.Load())[sha256.Sum256([]byte(token))]
 	switch {
 	case key == nil:
 		return nil, errNotAPIKey
@@ -121,6 +122,6 @@ func (v *apiKeyVerifier) Verify(_ context.Context, token Secret, _ string) (*Gra
 }
 
 // Format prints a constant, so that no hash is printed.
-func (v *apiKeyVerifier) Format(to fmt.State, _ rune) {
+func (v *APIKeyVerifier) Format(to fmt.State, _ rune) {
 	_, _ = io.WriteString(to, "oauth.APIKeyVerifier")
 }

@@ -15,7 +15,7 @@ const (
 	graceKey = "key-of-grace-0123456789"
 )
 
-func apiKeys(t testing.TB, keys ...oauth.APIKey) oauth.Verifier {
+func apiKeys(t testing.TB, keys ...oauth.APIKey) *oauth.APIKeyVerifier {
 	t.Helper()
 	v, err := oauth.NewAPIKeyVerifier("https://mcp.example.com", keys)
 	if err != nil {
@@ -67,6 +67,22 @@ func TestAPIKeyExpires(t *testing.T) {
 			t.Errorf("after its expiry: %v", err)
 		}
 	})
+}
+
+// TestReplacedAPIKeys: a key that is left out is revoked, and malformed keys replace nothing.
+func TestReplacedAPIKeys(t *testing.T) {
+	ada, grace := oauth.APIKey{Hash: oauth.HashAPIKey(adaKey), Subject: "ada"}, oauth.APIKey{Hash: oauth.HashAPIKey(graceKey), Subject: "grace"}
+	v := apiKeys(t, ada)
+	valid := func(key oauth.Secret) bool {
+		_, err := v.Verify(t.Context(), key, "")
+		return err == nil
+	}
+	if err := v.Replace([]oauth.APIKey{grace}); err != nil || valid(adaKey) || !valid(graceKey) {
+		t.Errorf("after the replacement ada's key is valid: %t, grace's: %t; %v", valid(adaKey), valid(graceKey), err)
+	}
+	if err := v.Replace([]oauth.APIKey{ada, {Hash: "none"}}); err == nil || valid(adaKey) || !valid(graceKey) {
+		t.Errorf("after malformed keys ada's key is valid: %t, grace's: %t; %v", valid(adaKey), valid(graceKey), err)
+	}
 }
 
 func TestAPIKeysThatAreRefused(t *testing.T) {

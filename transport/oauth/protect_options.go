@@ -32,7 +32,7 @@ type ProtectOptions struct {
 	AllowHTTP bool
 	// AuthorizationServers are the issuers from which clients may obtain tokens: at least
 	// one, https, or http on a loopback host. Verifier checks that tokens are from one of
-	// them. Required, except with an [*apiKeyVerifier]: without an authorization server there
+	// them. Required, except with an [*APIKeyVerifier]: without an authorization server there
 	// is no metadata of the resource, and no challenge names one.
 	AuthorizationServers []string
 	// Verifier verifies tokens. Required.
@@ -125,7 +125,7 @@ func (o *ProtectOptions) check() error {
 	if err := syntax.CheckIdentifier("Resource", resource); err != nil {
 		return err
 	}
-	if _, keys := o.Verifier.(*apiKeyVerifier); !keys && len(o.AuthorizationServers) == 0 {
+	if _, keys := o.Verifier.(*APIKeyVerifier); !keys && len(o.AuthorizationServers) == 0 {
 		return errors.New("expected an issuer in AuthorizationServers")
 	}
 	for _, issuer := range o.AuthorizationServers {

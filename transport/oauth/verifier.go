@@ -23,7 +23,7 @@ const (
 	maxDate = 253402300800
 )
 
-// A Verifier verifies tokens: a [*JWTVerifier], the result of [NewIntrospection] or of [NewAPIKeyVerifier],
+// A Verifier verifies tokens: a [*JWTVerifier], an [*APIKeyVerifier], the result of [NewIntrospection],
 // [Issuers] for several of them, a proxy.Proxy or your own. It must be safe for concurrent use.
 type Verifier interface {
 	// Verify checks that a token is genuine, from a trusted issuer, for the audience, and
