@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -27,17 +29,24 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	if o.approve == "" {
 		return nil
 	}
-	h.policySeen = modified(o.policy)
-	inForce, err := h.readPolicy()
-	if err != nil {
-		return err
+	for _, file := range append(slices.Clone(o.rolePolicies), &policyFile{path: o.policy}) {
+		file.seen = modified(file.path)
+		inForce, err := h.readPolicy(file.path)
+		if err != nil {
+			return err
+		}
+		file.inForce.Store(inForce)
+		h.policies = append(h.policies, file)
 	}
-	h.policy.Store(inForce)
 	asking := &approval.Options{
 		Expiry: o.expiry, Remember: o.remember, Logger: h.logger,
-		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: func(policy.Subject) *policy.Compiled { return h.policy.Load().Compiled }},
+		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: h.policyOf},
+	}
+	if h.callers != nil { // without it, no caller has a role
+		asking.Subject = h.callers.subject
 	}
 	h.recorder.ObserveApproval(asking)
+	var err error
 	if o.journal != "" {
 		if h.journal, err = approval.OpenJournal(o.journal, h.logger); err != nil {
 			return err
@@ -48,14 +57,32 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	if err != nil {
 		return err
 	}
-	h.guards = []mcp.Guard{approval.Guard(inForce.Compiled, approver, asking)}
+	h.guards = []mcp.Guard{approval.Guard(nil, approver, asking)}
 	return nil
 }
 
-// readPolicy reads the policy of the file, or the one without a file.
-func (h *hub) readPolicy() (*console.Policy, error) {
+// A policyFile is a policy that is read again when its file changes.
+type policyFile struct {
+	role    string // of the callers that it decides about, "" for all others
+	path    string // "" for the policy without a file
+	seen    string // the result of modified before it was read
+	inForce atomic.Pointer[console.Policy]
+}
+
+// policyOf returns the policy that decides about a caller: the first of -role-policy whose role the caller has, or else the one of
+// -policy.
+func (h *hub) policyOf(caller policy.Subject) *policy.Compiled {
+	for _, file := range h.policies {
+		if file.role == "" || slices.Contains(caller.Roles, file.role) {
+			return file.inForce.Load().Compiled
+		}
+	}
+	return nil
+}
+
+// readPolicy reads the policy of a file, or with "" the one without a file.
+func (h *hub) readPolicy(path string) (*console.Policy, error) {
 	text, err := cautious, error(nil)
-	path := h.opts.policy
 	if path != "" {
 		if text, err = os.ReadFile(path); err != nil {
 			return nil, err

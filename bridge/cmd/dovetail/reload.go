@@ -19,7 +19,10 @@ func (h *hub) follow(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	following.Go(func() { h.followLock(ctx) })
-	following.Go(func() { h.followPolicy(ctx) })
+	following.Go(func() { h.callers.followKeys(ctx, h.logger) })
+	for _, file := range h.policies {
+		following.Go(func() { h.followPolicy(ctx, file) })
+	}
 	first := true
 	_ = config.Watch(ctx, h.opts.config, h.opts.reload, func(file *config.File, err error) {
 		unchanged := first && reflect.DeepEqual(file, h.file)
@@ -54,22 +57,22 @@ func (h *hub) followLock(ctx context.Context) {
 	})
 }
 
-// followPolicy reads the policy whenever its file changes. A policy that is not valid is not applied.
-func (h *hub) followPolicy(ctx context.Context) {
-	if h.policy.Load() == nil || h.opts.policy == "" {
+// followPolicy reads a policy whenever its file changes. A policy that is not valid is not applied.
+func (h *hub) followPolicy(ctx context.Context, file *policyFile) {
+	if file.path == "" {
 		return
 	}
-	followFile(ctx, h.opts.policy, h.policySeen, func() {
-		inForce, err := h.readPolicy()
+	followFile(ctx, file.path, file.seen, func() {
+		inForce, err := h.readPolicy(file.path)
 		if err != nil {
 			h.logger.Error("the new policy is not valid and was not applied", "error", err)
-			refusing := *h.policy.Load()
+			refusing := *file.inForce.Load()
 			refusing.Refused = err
-			h.policy.Store(&refusing)
+			file.inForce.Store(&refusing)
 			return
 		}
-		h.policy.Store(inForce)
-		h.logger.Info("the new policy was applied", "file", h.opts.policy)
+		file.inForce.Store(inForce)
+		h.logger.Info("the new policy was applied", "file", file.path)
 	})
 }
 

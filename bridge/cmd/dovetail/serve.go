@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -48,7 +47,8 @@ running. A mistake in the entry of a server disables that server only. Starts, e
 of servers are logged, with the last lines of standard error. A server that demands a login gets the
 token of an earlier dovetail -login -config FILE info ALIAS; without one, the log has that command.
 
-A policy decides about calls, and a person about those for which it says ask: on a page in the
+Clients share a token, unless -issuer or -keys gives each caller one of its own, with roles. A
+policy decides about calls, and a person about those for which it says ask: on a page in the
 browser, at the terminal of this process (not at its standard input), in the client that makes the call, or in a program that connects to the
 channel /approval. The policy is read again when its file changes. With -approve and no policy, a person
 approves each call of a tool that is not read-only. With -approve none, calls that need an approval
@@ -65,6 +65,8 @@ type serveOptions struct {
 	open, launch, noApprovalToken, launchUnasked                        bool
 	search, scripts, recordContents                                     bool
 	hosts                                                               []string
+	rolePolicies                                                        []*policyFile
+	callers                                                             callerOptions
 	logins                                                              loginOptions
 }
 
@@ -75,6 +77,15 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.http, "http", "", "the `address` to serve HTTP at, such as 127.0.0.1:8900; port 0 takes a free one")
 	flags.StringVar(&o.console, "console", "", "serve the console and the approval page at this loopback `address`, such as 127.0.0.1:0, beside standard input and output (default 127.0.0.1:0 with -approve page and without -http, and otherwise none); -http has them too")
 	flags.StringVar(&o.policy, "policy", "", "the policy `file`")
+	flags.Func("role-policy", "a `ROLE=FILE`: the policy for callers with a role, in place of -policy; repeatable, and the first one decides whose role a caller has", func(text string) error {
+		role, path, ok := strings.Cut(text, "=")
+		if !ok || role == "" || path == "" {
+			return errors.New("expected ROLE=FILE")
+		}
+		o.rolePolicies = append(o.rolePolicies, &policyFile{role: role, path: path})
+		return nil
+	})
+	o.callers.flags(flags)
 	flags.StringVar(&o.approve, "approve", "", "how calls are approved: "+strings.Join(approveModes, ", ")+" (default page with -policy or -launch; otherwise no call needs approval)")
 	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers that are trusted to annotate their tools; * for all")
 	flags.DurationVar(&o.expiry, "expiry", 5*time.Minute, "how long a call waits for approval")
@@ -103,8 +114,10 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return flags.usage()
 	case o.open && o.token != "":
 		return misuse("-open serves without a token: leave out -token")
-	case o.http == "" && (o.open || o.launch || o.token != "" || len(o.hosts) > 0 || o.recordContents):
-		return misuse("-open, -launch, -token, -host and -record-contents are for -http")
+	case o.http == "" && (o.open || o.launch || o.token != "" || o.callers.isSet() || len(o.hosts) > 0 || o.recordContents):
+		return misuse("-open, -launch, -token, -issuer, -keys, -host and -record-contents are for -http")
+	case len(o.rolePolicies) > 0 && !o.callers.isSet():
+		return misuse("-role-policy is for -issuer and -keys, which give callers roles")
 	case o.http != "" && o.console != "":
 		return misuse("-console is for standard input and output: with -http, the console is at /console/")
 	case o.launchUnasked && (!o.launch || o.open):
@@ -124,7 +137,10 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):
 		return misuse("-approve: expected one of %s%s", strings.Join(approveModes, ", "), didYouMean(o.approve, approveModes, ""))
 	}
-	if o.policy != "" || o.launch && !o.launchUnasked {
+	if err := o.callers.check(o); err != nil {
+		return err
+	}
+	if o.policy != "" || len(o.rolePolicies) > 0 || o.launch && !o.launchUnasked {
 		o.approve = cmp.Or(o.approve, "page")
 	}
 	if o.journal != "" && o.approve == "" {
@@ -191,10 +207,10 @@ type hub struct {
 	telemetry  *telemetry
 	file       *config.File // of which the bridge was made
 	bridge     *bridge.Bridge
-	lock       *pin.Lock                      // nil without -lock
-	locked     string                         // the result of modified before lock was read
-	policy     atomic.Pointer[console.Policy] // in force; nil without a guard
-	policySeen string                         // the result of modified before the policy was read
+	lock       *pin.Lock     // nil without -lock
+	locked     string        // the result of modified before lock was read
+	callers    *callers      // nil if clients share a token
+	policies   []*policyFile // the last one is for all callers that no other one is for; nil without a guard
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
 	recorder   *console.Recorder
@@ -233,6 +249,11 @@ func (h *hub) open(ctx context.Context) (err error) {
 			return err
 		}
 		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.logger})
+	}
+	if h.opts.callers.isSet() {
+		if h.callers, err = newCallers(&h.opts.callers, &h.opts.logins); err != nil {
+			return err
+		}
 	}
 	audit := &gateway.Audit{Logger: h.logger}
 	if err = h.setGuards(ctx, audit); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
@@ -110,8 +111,8 @@ func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 			return commandLine("dovetail", "-config", h.opts.config, "call", server, tool, string(arguments))
 		},
 	}
-	if h.policy.Load() != nil {
-		opts.Policy, opts.Compile = h.policy.Load, h.compilePolicy
+	if len(h.policies) > 0 {
+		opts.Policy, opts.Compile = h.policies[len(h.policies)-1].inForce.Load, h.compilePolicy
 	}
 	if h.opts.approve == "page" {
 		opts.Token, opts.Channel = h.channel.Token(), "/approval"
@@ -128,7 +129,10 @@ func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 // routeClients adds the routes of clients.
 func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	token, tokens := h.opts.token, &gateway.AuthenticatorOptions{Open: h.opts.open, Hosts: h.opts.hosts, Logger: h.logger}
-	if !h.opts.open {
+	switch {
+	case h.callers != nil:
+		tokens.Authenticate = func(r *http.Request) (string, bool) { return transport.Principal(r.Context()), true } // protect has admitted it
+	case !h.opts.open:
 		token = cmp.Or(token, rand.Text())
 		tokens.Tokens = map[string]string{token: "client"}
 	}
@@ -149,17 +153,27 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	}
 	plain := gateway.New(h.server, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
 	endpoint := streamable.Handler(h.clients, &streamable.Options{Hosts: h.opts.hosts, Logger: h.logger})
-	mux.Handle("/", h.afterStart(tools))
-	mux.Handle("/mcp", access.Handler(endpoint))
-	mux.Handle("/mcp/{$}", access.Handler(endpoint))
-	mux.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
-	mux.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
-	mux.Handle("/metrics", access.Handler(h.telemetry.metrics))
-	mux.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
+	clients := http.NewServeMux()
+	clients.Handle("/", h.afterStart(tools))
+	clients.Handle("/mcp", access.Handler(endpoint))
+	clients.Handle("/mcp/{$}", access.Handler(endpoint))
+	clients.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
+	clients.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
+	clients.Handle("/metrics", access.Handler(h.telemetry.metrics))
+	clients.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
+	admitted := http.Handler(clients)
+	if h.callers != nil {
+		if admitted, err = h.callers.protect(clients, w.listener.Addr().String(), h.clients.Scopes, h.opts.origins(), h.logger); err != nil {
+			return err
+		}
+	}
+	mux.Handle("/", admitted)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", h.ready)
 	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.clients.Shutdown, h.server.Shutdown, func(context.Context) error { return endpoint.Close() })
-	if token != h.opts.token {
+	if h.callers != nil {
+		fmt.Fprintf(h.env.stderr, "clients  %s\n", h.callers)
+	} else if token != h.opts.token {
 		fmt.Fprintf(h.env.stderr, "clients  Authorization: Bearer %s\n", token)
 	}
 	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /states and /metrics\n", w.listener.Addr())

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/policy"
+	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+)
+
+const (
+	// keyPrefix begins the principals of API keys, so that no subject of the issuer is one of them.
+	keyPrefix = "key:"
+	// keysIssuer is the issuer of API keys in grants.
+	keysIssuer = "https://keys.invalid"
+	// maxCallerName is the maximum size of the claim that names a caller, in bytes.
+	maxCallerName = 256
+	// maxCallerRoles is the maximum number of roles in a token or of a key.
+	maxCallerRoles = 256
+	// maxKnownCallers is for how many callers the roles are known to calls that continue after their request.
+	maxKnownCallers = 10_000
+)
+
+// callerOptions are the flags that say who calls.
+type callerOptions struct {
+	issuer, audience, url, name, roles, keys string
+}
+
+func (p *callerOptions) flags(flags *flagSet) {
+	flags.StringVar(&p.issuer, "issuer", "", "the `URL` of the OpenID provider at which callers log in: each caller needs a token of it in place of one that all share")
+	flags.StringVar(&p.audience, "audience", "", "the `audience` that tokens of -issuer must have (default -url). It must not be the ID of a client of the provider: its ID tokens would be accepted")
+	flags.StringVar(&p.url, "url", "", "the `URL` under which clients reach this program, such as https://tools.example.com (default http:// and the address of -http, if that is a loopback address)")
+	flags.StringVar(&p.name, "name-claim", "sub", "the `claim` of a token that names the caller in policies, logs and approvals. It must be one that the provider never gives to another person")
+	flags.StringVar(&p.roles, "roles-claim", "roles", "the `claim` of a token with the roles of the caller, for policies; a JSON pointer such as /realm_access/roles for one in an object")
+	flags.StringVar(&p.keys, "keys", "", "the `file` of API keys, one for each program or person; see dovetail help key")
+}
+
+// check returns an error for flags that do not fit together, and adds the host of -url to those of o.
+func (p *callerOptions) check(o *serveOptions) error {
+	switch {
+	case p.isSet() && (o.token != "" || o.open):
+		return misuse("-issuer and -keys give each caller a token of its own: leave out -token and -open")
+	case p.issuer == "" && (p.audience != "" || p.name != "sub" || p.roles != "roles"):
+		return misuse("-audience, -name-claim and -roles-claim are for -issuer")
+	case p.url != "" && !p.isSet():
+		return misuse("-url is for -issuer and -keys")
+	case p.isSet() && p.url == "" && !o.isLoopback():
+		return misuse("-url: expected the URL under which clients reach this program, since %s is not a loopback address", o.http)
+	}
+	if p.url == "" {
+		return nil
+	}
+	public, err := url.Parse(p.url)
+	if err != nil || public.Host == "" || public.Scheme != "https" && public.Scheme != "http" {
+		return misuse("-url: expected a URL such as https://tools.example.com")
+	}
+	o.hosts = append(o.hosts, public.Host)
+	return nil
+}
+
+// isSet reports whether each caller has a token of its own.
+func (p *callerOptions) isSet() bool { return p.issuer != "" || p.keys != "" }
+
+// callers knows the callers of -issuer and -keys.
+type callers struct {
+	opts     *callerOptions
+	verifier oauth.Verifier
+	keys     *oauth.APIKeyVerifier // nil without -keys
+	keysSeen string                // the result of modified before the keys were read
+	keyRoles atomic.Pointer[map[string][]string]
+	roles    *lru.Cache[string, []string] // of the last token of each caller
+}
+
+// newCallers returns the callers of the flags.
+func newCallers(o *callerOptions, logins *loginOptions) (p *callers, err error) {
+	p = &callers{opts: o}
+	if p.roles, err = lru.New[string, []string](maxKnownCallers); err != nil {
+		return nil, err
+	}
+	issuers := make(oauth.Issuers)
+	if o.keys != "" {
+		if p.keys, err = oauth.NewAPIKeyVerifier(keysIssuer, nil); err != nil {
+			return nil, err
+		}
+		p.keysSeen = modified(o.keys)
+		if err := p.readKeys(); err != nil {
+			return nil, err
+		}
+		p.verifier, issuers[""] = p.keys, p.keys
+	}
+	if o.issuer != "" {
+		issuer, err := url.Parse(o.issuer)
+		if err != nil {
+			return nil, misuse("-issuer: %v", err)
+		}
+		issuers[o.issuer], err = oauth.NewJWTVerifier(&oauth.JWTOptions{
+			Issuer: o.issuer, AnyType: true, AllowLoopback: isLoopback(issuer.Hostname()), AllowNetworks: logins.networks,
+		})
+		if err != nil {
+			return nil, misuse("-issuer: %v", err)
+		}
+		p.verifier = issuers
+	}
+	return p, nil
+}
+
+// String says which tokens clients need.
+func (p *callers) String() string {
+	var kinds []string
+	if p.opts.issuer != "" {
+		kinds = append(kinds, "a token of "+p.opts.issuer)
+	}
+	if p.keys != nil {
+		kinds = append(kinds, "an API key of "+p.opts.keys)
+	}
+	return "Authorization: Bearer with " + strings.Join(kinds, " or ")
+}
+
+// followKeys reads the keys whenever their file changes. A file that is not valid changes nothing.
+func (p *callers) followKeys(ctx context.Context, logger *slog.Logger) {
+	if p == nil || p.keys == nil {
+		return
+	}
+	followFile(ctx, p.opts.keys, p.keysSeen, func() {
+		if err := p.readKeys(); err != nil {
+			logger.Error("the new API keys are not valid, and the old ones stay valid", "error", err)
+			return
+		}
+		logger.Info("the new API keys are valid, and no others", "file", p.opts.keys)
+	})
+}
+
+// readKeys reads the file of keys.
+func (p *callers) readKeys() error {
+	text, err := os.ReadFile(p.opts.keys)
+	if err != nil {
+		return err
+	}
+	keys, roles, err := parseKeys(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.opts.keys, err)
+	}
+	if err := p.keys.Replace(keys); err != nil {
+		return fmt.Errorf("%s: %w", p.opts.keys, err)
+	}
+	p.keyRoles.Store(&roles)
+	return nil
+}
+
+// protect returns a handler that admits callers with a token of the issuer or a key. address is where the program listens, and
+// scopes returns the scopes that a call needs.
+func (p *callers) protect(next http.Handler, address string, scopes func(method, name string) []string, origins []string, logger *slog.Logger) (http.Handler, error) {
+	resource := cmp.Or(strings.TrimSuffix(p.opts.url, "/"), "http://"+address)
+	protection := &oauth.ProtectOptions{
+		Resource: resource, AllowHTTP: strings.HasPrefix(resource, "http://"), Verifier: p.verifier, Audience: p.opts.audience, CallScopes: scopes,
+		Origins: origins, Name: "dovetail", Logger: logger,
+	}
+	if p.opts.issuer != "" {
+		protection.AuthorizationServers = []string{p.opts.issuer}
+	}
+	protected, err := oauth.Protect(p.identify(next, logger), protection)
+	if err != nil {
+		return nil, misuse("-url, -issuer, -audience: %v", err)
+	}
+	return protected, nil
+}
+
+// An identity is who calls, with a token of its own.
+type identity struct {
+	principal string
+	roles     []string
+}
+
+// callerOf returns who calls with a grant.
+func (p *callers) callerOf(grant *oauth.Grant) (identity, error) {
+	if grant.Issuer == keysIssuer {
+		return identity{keyPrefix + grant.Subject, (*p.keyRoles.Load())[grant.Subject]}, nil
+	}
+	name, err := claimText(grant.Claims, p.opts.name)
+	if err != nil {
+		return identity{}, fmt.Errorf("the claim %q of the token: %w", p.opts.name, err)
+	}
+	roles, err := claimTexts(grant.Claims, p.opts.roles)
+	if err != nil {
+		return identity{}, fmt.Errorf("the claim %q of the token: %w", p.opts.roles, err)
+	}
+	return identity{name, roles}, nil
+}
+
+type rolesKey struct{}
+
+// identify passes on requests with the principal and the roles of their grant.
+func (p *callers) identify(next http.Handler, logger *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := p.callerOf(oauth.FromContext(r.Context()))
+		if err != nil {
+			logger.Warn("refused a token that does not say who calls", "error", err)
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		p.roles.Add(caller.principal, caller.roles)
+		ctx := context.WithValue(transport.WithPrincipal(r.Context(), caller.principal), rolesKey{}, caller.roles)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// subject returns the roles of a caller, for policies: those of the request or, for a call that continues after it, those of the
+// last token.
+func (p *callers) subject(ctx context.Context, caller *mcp.Caller) (policy.Subject, error) {
+	s := policy.Subject{Principal: caller.Principal}
+	if transport.Principal(ctx) == s.Principal {
+		if roles, ok := ctx.Value(rolesKey{}).([]string); ok {
+			s.Roles = roles
+			return s, nil
+		}
+	}
+	roles, ok := p.roles.Get(s.Principal)
+	if name, isKey := strings.CutPrefix(s.Principal, keyPrefix); isKey && p.keys != nil {
+		roles, ok = (*p.keyRoles.Load())[name]
+	}
+	if !ok {
+		return s, errors.New("the roles of the caller are not known: no request of the caller has reached this program since its start")
+	}
+	s.Roles = roles
+	return s, nil
+}
+
+// claimText returns the value of a claim that is one text.
+func claimText(claims json.RawMessage, name string) (string, error) {
+	texts, err := claimTexts(claims, name)
+	if err != nil {
+		return "", err
+	}
+	if len(texts) != 1 || len(texts[0]) == 0 || len(texts[0]) > maxCallerName || strings.HasPrefix(texts[0], keyPrefix) ||
+		strings.ContainsFunc(texts[0], func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", fmt.Errorf("expected a text of 1 to %d bytes in one line that does not begin with %s", maxCallerName, keyPrefix)
+	}
+	return texts[0], nil
+}
+
+// claimTexts returns the value of a claim that is a list of texts or one text. It returns nil if there is none.
+func claimTexts(claims json.RawMessage, name string) ([]string, error) {
+	value, ok, err := claimAt(claims, name)
+	if err != nil || !ok {
+		return nil, err
+	}
+	var texts []string
+	var text string
+	switch {
+	case json.Unmarshal(value, &text) == nil:
+		texts = []string{text}
+	case json.Unmarshal(value, &texts) != nil:
+		return nil, errors.New("expected a text or a list of texts")
+	}
+	if len(texts) > maxCallerRoles {
+		return nil, fmt.Errorf("expected at most %d texts, found %d", maxCallerRoles, len(texts))
+	}
+	return slices.Compact(slices.Sorted(slices.Values(texts))), nil
+}
+
+// claimAt returns a claim by its name or JSON pointer (RFC 6901).
+func claimAt(claims json.RawMessage, name string) (value json.RawMessage, ok bool, err error) {
+	path := []string{name}
+	if pointer, isPointer := strings.CutPrefix(name, "/"); isPointer {
+		path = strings.Split(pointer, "/")
+		for i := range path {
+			path[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(path[i])
+		}
+	}
+	for value = claims; len(path) > 0; path = path[1:] {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(value, &members); err != nil {
+			return nil, false, errors.New("expected an object")
+		}
+		if value, ok = members[path[0]]; !ok || string(value) == "null" {
+			return nil, false, nil
+		}
+	}
+	return value, true, nil
+}
+
+// An apiKey is an entry of the file of keys.
+type apiKey struct {
+	// Name names the program or person. Several keys may have the same name, such as an old and a new one.
+	Name string `json:"name"`
+	// Hash is the SHA-256 of the key in hexadecimal.
+	Hash    string    `json:"hash"`
+	Roles   []string  `json:"roles,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// parseKeys reads the keys of a file, and the roles of each name.
+func parseKeys(text []byte) (keys []oauth.APIKey, roles map[string][]string, err error) {
+	var file struct {
+		Keys []apiKey `json:"keys"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&file); err != nil {
+		return nil, nil, fmt.Errorf(`expected {"keys": [{"name": …, "hash": …, "roles": […], "expires": …}]}: %w`, err)
+	}
+	roles = make(map[string][]string)
+	for i, key := range file.Keys {
+		own := slices.Compact(slices.Sorted(slices.Values(key.Roles)))
+		if known, ok := roles[key.Name]; ok && !slices.Equal(own, known) {
+			return nil, nil, fmt.Errorf("key %d: another key of %q has other roles", i, key.Name)
+		}
+		if len(own) > maxCallerRoles {
+			return nil, nil, fmt.Errorf("key %d: expected at most %d roles, found %d", i, maxCallerRoles, len(own))
+		}
+		roles[key.Name] = own
+		keys = append(keys, oauth.APIKey{Hash: key.Hash, Subject: key.Name, Expires: key.Expires})
+	}
+	return keys, roles, nil
+}
