@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -31,7 +32,7 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	}
 	for _, file := range append(slices.Clone(o.rolePolicies), &policyFile{path: o.policy}) {
 		file.seen = modified(file.path)
-		inForce, err := h.readPolicy(file.path)
+		inForce, err := readPolicy(file.path, o.launchUnasked, h.logger)
 		if err != nil {
 			return err
 		}
@@ -80,8 +81,8 @@ func (h *hub) policyOf(caller policy.Subject) *policy.Compiled {
 	return nil
 }
 
-// readPolicy reads the policy of a file, or with "" the one without a file.
-func (h *hub) readPolicy(path string) (*console.Policy, error) {
+// readPolicy reads the policy of a file, or with "" the one without a file. See [compilePolicy] for launchUnasked.
+func readPolicy(path string, launchUnasked bool, logger *slog.Logger) (*console.Policy, error) {
 	text, err := cautious, error(nil)
 	if path != "" {
 		if text, err = os.ReadFile(path); err != nil {
@@ -93,9 +94,9 @@ func (h *hub) readPolicy(path string) (*console.Policy, error) {
 		return nil, fmt.Errorf("%s:%d:%d: %s", path, at.Line, at.Column, at.Message)
 	}
 	for _, warning := range rules.Warnings() {
-		h.logger.Warn("suspicious rule in the policy", "file", path, "warning", warning)
+		logger.Warn("suspicious rule in the policy", "file", path, "warning", warning)
 	}
-	compiled, err := h.compilePolicy(rules)
+	compiled, err := compilePolicy(rules, launchUnasked)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -104,12 +105,12 @@ func (h *hub) readPolicy(path string) (*console.Policy, error) {
 
 // compilePolicy compiles a policy. Servers that callers launch always need approval unless a flag says otherwise, because
 // callers choose their names and rules about names must not apply to them.
-func (h *hub) compilePolicy(rules *policy.Policy) (*policy.Compiled, error) {
+func compilePolicy(rules *policy.Policy, launchUnasked bool) (*policy.Compiled, error) {
 	if len(rules.Allow) == 0 && len(rules.Rules) == 0 { // a policy without rules allows everything
 		rules.Rules = append(rules.Rules, policy.Rule{Name: "all else", Effect: policy.Allow})
 	}
 	launched := policy.Rule{Name: "launched", Effect: policy.Ask, Match: policy.Match{Servers: []string{approval.LaunchedPrefix + "*"}}}
-	if h.opts.launchUnasked {
+	if launchUnasked {
 		launched.Effect = policy.Allow
 	}
 	rules.Rules = append(rules.Rules, launched)

@@ -130,7 +130,7 @@ func groups() []group {
 		{"Use a server", append(clientCommands(), completionCommand())},
 		{"Offer servers", []*command{serveCommand, keyCommand, relayCommand, addCommand, removeCommand, listCommand}},
 		{"Develop a server", []*command{devCommand, doctorCommand, recordCommand, replayCommand, genCommand, packCommand, migrateCommand}},
-		{"Keep watch", []*command{pinsCommand, journalCommand}},
+		{"Keep watch", []*command{policyCommand, pinsCommand, journalCommand}},
 	}
 }
 

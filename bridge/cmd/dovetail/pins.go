@@ -84,32 +84,43 @@ func runPins(ctx context.Context, env *environment, sub *command, line []string)
 // pendingEntries starts the servers and returns the entries that are not as pinned. missing are the
 // aliases of servers that did not start.
 func pendingEntries(ctx context.Context, env *environment, path string, lock *pin.Lock, timeout time.Duration) (pending []pin.Pending, missing []string, err error) {
-	c := &invocation{target: target{config: path}, timeout: timeout}
-	configs, err := c.configs(ctx, env.stderr, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := bridge.New(&bridge.Options{Logger: slog.New(slog.DiscardHandler), StartTimeout: timeout}, configs...)
-	if err != nil {
-		return nil, nil, err
-	}
-	stop, err := all.Start(ctx)
+	all, missing, stop, err := startServers(ctx, env, path, "", timeout)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer stop()
-	(&servers{c: c, bridge: all}).report(env.stderr)
-	for _, state := range all.States() {
-		if state.Err != nil {
-			missing = append(missing, state.Alias)
-		}
-	}
 	pinned := pin.Wrap(all, pinnedAlias, lock, &pin.Options{Logger: slog.New(slog.DiscardHandler)})
 	pinned.Catalog()
 	if err := pinned.ReadContents(ctx); err != nil {
 		printError(env.stderr, err) // the others can be accepted
 	}
 	return lock.Pending(), missing, nil
+}
+
+// startServers starts the servers of a configuration file, until stop is called. trust is the flag of serve. missing are the aliases
+// of servers that did not start.
+func startServers(ctx context.Context, env *environment, path, trust string, timeout time.Duration) (all *bridge.Bridge, missing []string, stop func(), err error) {
+	c := &invocation{target: target{config: path}, timeout: timeout}
+	configs, err := c.configs(ctx, env.stderr, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for i := range configs {
+		configs[i].Trusted = trusts(trust, configs[i].Alias)
+	}
+	if all, err = bridge.New(&bridge.Options{Logger: slog.New(slog.DiscardHandler), StartTimeout: timeout}, configs...); err != nil {
+		return nil, nil, nil, err
+	}
+	if stop, err = all.Start(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	(&servers{c: c, bridge: all}).report(env.stderr)
+	for _, state := range all.States() {
+		if state.Err != nil {
+			missing = append(missing, state.Alias)
+		}
+	}
+	return all, missing, stop, nil
 }
 
 // entryText returns the name of a tool, and for other entries the kind, a colon and the name. A tool with a colon in

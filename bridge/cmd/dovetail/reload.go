@@ -63,7 +63,7 @@ func (h *hub) followPolicy(ctx context.Context, file *policyFile) {
 		return
 	}
 	followFile(ctx, file.path, file.seen, func() {
-		inForce, err := h.readPolicy(file.path)
+		inForce, err := readPolicy(file.path, h.opts.launchUnasked, h.logger)
 		if err != nil {
 			h.logger.Error("the new policy is not valid and was not applied", "error", err)
 			refusing := *file.inForce.Load()

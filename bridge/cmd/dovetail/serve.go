@@ -312,7 +312,7 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 			invalid = errors.Join(invalid, problem)
 			continue
 		}
-		c.Trusted = h.opts.trust == "*" || slices.Contains(strings.Split(h.opts.trust, ","), c.Alias)
+		c.Trusted = trusts(h.opts.trust, c.Alias)
 		h.telemetry.observeClient(&c)
 		h.recorder.ObserveUpstream(&c)
 		configs = append(configs, c)
@@ -321,6 +321,11 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 		h.logger.Error("a server is disabled: its configuration is not valid", "error", err)
 	}
 	return configs
+}
+
+// trusts reports whether -trust names a server.
+func trusts(trust, alias string) bool {
+	return trust == "*" || slices.Contains(strings.Split(trust, ","), alias)
 }
 
 // joined returns the errors that were joined.

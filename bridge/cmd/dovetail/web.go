@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/toolserver"
+	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -112,7 +113,7 @@ func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 		},
 	}
 	if len(h.policies) > 0 {
-		opts.Policy, opts.Compile = h.policies[len(h.policies)-1].inForce.Load, h.compilePolicy
+		opts.Policy, opts.Compile = h.policies[len(h.policies)-1].inForce.Load, func(p *policy.Policy) (*policy.Compiled, error) { return compilePolicy(p, h.opts.launchUnasked) }
 	}
 	if h.opts.approve == "page" {
 		opts.Token, opts.Channel = h.channel.Token(), "/approval"
