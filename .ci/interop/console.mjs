@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { eventually, launch, visit } from "./browser.mjs";
 import * as approvals from "./console-approvals.mjs";
 import { call, DESK, EXACT, Host, open, outcome, PHONE, rowOf } from "./console-host.mjs";
+import * as reading from "./console-reading.mjs";
 
 let host;
 
@@ -15,6 +16,7 @@ const watchTasks = (page) => page.addInitScript(() => {
 
 const scenarios = {
   ...approvals,
+  ...reading,
 
   async shows_calls_as_they_are_made({ page, modern, legacy }) {
     for (const client of [modern, legacy]) {

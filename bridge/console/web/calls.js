@@ -1,6 +1,7 @@
 // The list of calls. Rows are changed one at a time, and at most 500 are in the page.
 
 import { button, clock, node, number, seen, took } from "./nodes.js";
+import { replaceChanged } from "./parts.js";
 
 const MAX_ROWS = 500;
 const SLICE = 100; // rows that are made at a time
@@ -162,14 +163,14 @@ export class CallList {
 			this.#rows.delete(call.id);
 			return;
 		}
-		const row = this.#row(call);
-		this.#rows.set(call.id, { row });
+		const row = old?.row ?? node("tr", "");
 		const group = call.ended ? this.#ended : this.#now;
-		if (old?.row.parentNode === group) old.row.replaceWith(row);
-		else {
-			old?.row.remove();
-			this.#insert(group, row, call.id, last);
-		}
+		this.#show(call, row);
+		this.#rows.set(call.id, { row });
+		if (row.parentNode === group) return;
+		const focused = row.contains(document.activeElement) && document.activeElement;
+		this.#insert(group, row, call.id, last);
+		if (focused) focused.focus({ preventScroll: true });
 	}
 
 	#insert(group, row, id, last) {
@@ -190,19 +191,21 @@ export class CallList {
 		}
 	}
 
-	#row(call) {
+	/** Shows a call in a row, and keeps the cells that have not changed. */
+	#show(call, row) {
 		const link = node("a", "", call.server ? seen("server", `${call.server}.`) : "", seen("", call.name));
 		link.href = `#calls/${call.id}`;
 		const progress = call.progress && !call.ended ? node("small", "", ` ${call.progress}${call.total ? ` of ${call.total}` : ""}`) : "";
-		const row = node("tr", "",
+		const cells = node("tr", "",
 			node("td", "time", clock(call.at)), node("td", "outcome", node("b", "", call.outcome)), node("td", "what", link, progress),
 			node("td", "took", took(call.took)), node("td", "bars", bar(call)), seen("rule", call.rule ?? "", "td"),
 			node("td", "caller", seen("", call.by ?? call.caller), " ", seen("", call.client, "small")));
+		if (row.firstChild) replaceChanged(row, cells);
+		else row.append(...cells.children);
 		row.dataset.id = call.id;
 		row.dataset.outcome = call.outcome;
 		row.setAttribute("aria-selected", call.id === this.#selected);
 		row.onclick = () => { location.hash = link.hash; };
-		return row;
 	}
 }
 

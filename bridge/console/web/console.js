@@ -5,7 +5,8 @@ import { Feed } from "./feed.js";
 import { onKeys, switchable } from "./keys.js";
 import { node, number } from "./nodes.js";
 import { PolicyScreen } from "./policy.js";
-import { ServerDetail, ServerList } from "./servers.js";
+import { ServerDetail } from "./server.js";
+import { ServerList } from "./servers.js";
 import { leaveField, press } from "./shortcuts.js";
 import { keepToken, takeToken } from "./token.js";
 
@@ -75,12 +76,14 @@ function changed(what, ids) {
 		part("nav a[href='#approvals']").hidden = !asks;
 		if (asks) approvals.open(takeToken());
 		calls.draw();
+		call.refresh();
 		draw();
 	} else if (what === "calls") {
 		calls.changed(ids);
 		call.changed(ids);
 	} else if (what === "servers") {
 		if (route().screen === "servers") servers.draw();
+		server.changed();
 		badge("failed", feed.servers.filter(({ status }) => status === "failed").length);
 		badge("held", feed.servers.reduce((sum, { held }) => sum + held, 0));
 	}

@@ -3,11 +3,14 @@
 import { layOut } from "./arguments.js";
 import { confirmed } from "./confirm.js";
 import { button, clock, longText, node, number, seen, took } from "./nodes.js";
+import { Parts } from "./parts.js";
 
 const PHASES = [["person", "a person decided"], ["queued", "waited for the server"], ["served", "at the server"]];
 
 export class CallDetail {
 	element = node("section", "pane detail");
+	#parts = new Parts(this.element);
+	#say = statusLine();
 	#feed;
 	#id;
 	#shown; // the last answer
@@ -25,6 +28,9 @@ export class CallDetail {
 		this.#id = id;
 		this.#shown = undefined;
 		this.#reveal = false;
+		this.#parts.show([]);
+		this.element.scrollTop = 0;
+		this.#say = statusLine();
 		this.#draw();
 		this.refresh();
 	}
@@ -47,7 +53,9 @@ export class CallDetail {
 			this.#shown = shown;
 			this.#draw();
 		} catch (error) {
-			if (id === this.#id && !this.#shown) this.#draw(error.message);
+			if (id !== this.#id || (this.#shown && this.#feed.calls.has(id))) return;
+			this.#shown = undefined;
+			this.#draw(error.message);
 		}
 	}
 
@@ -66,32 +74,26 @@ export class CallDetail {
 			const { call } = await this.#feed.ask({ do: "again", call: row.id });
 			location.hash = `#calls/${call}`;
 		} catch (error) {
-			this.#say(error.message);
+			this.#say.textContent = error.message;
 		}
-	}
-
-	#say(text) {
-		this.element.querySelector(".say").textContent = text;
 	}
 
 	#draw(problem) {
-		const back = node("a", "back", "← Calls");
-		back.href = "#calls";
 		const row = this.#shown?.row ?? this.#feed.calls.get(this.#id);
 		if (!row) {
-			this.element.replaceChildren(back, node("p", "empty", this.#id === undefined ? "Select a call." : problem ?? "The call is not kept any more."));
+			const why = this.#id === undefined ? "Select a call." : problem ?? "The call is not kept any more.";
+			this.#parts.show([["back", "", back], ["empty", why, () => node("p", "empty", why)]]);
 			return;
 		}
-		const state = node("b", "state", row.outcome);
-		state.dataset.outcome = row.outcome;
-		const say = node("p", "say");
-		say.setAttribute("role", "status");
-		this.element.replaceChildren(
-			back, node("header", "", node("h2", "", row.server ? seen("server", `${row.server}.`) : "", seen("", row.name)), state),
-			node("p", "quiet", clock(row.at), " · ", seen("", row.by ?? row.caller ?? ""), row.client ? node("span", "", " with ", seen("", row.client)) : "",
-				` · ${row.version || "no version"}${row.serverVersion ? ` → ${row.serverVersion}` : ""}${row.runs > 1 ? ` · ${row.runs} runs` : ""}${row.task ? ` · as a task, asked for ${row.polls ?? 0} times` : ""}`,
-				row.script ? node("span", "", " · ", seen("", row.script)) : ""),
-			this.#timeline(row), this.#acts(), say, ...this.#content());
+		const about = `${row.version || "no version"}${row.serverVersion ? ` → ${row.serverVersion}` : ""}${row.runs > 1 ? ` · ${row.runs} runs` : ""}${row.task ? ` · as a task, asked for ${row.polls ?? 0} times` : ""}`;
+		const acts = this.#acts();
+		this.#parts.show([
+			["back", "", back], ["header", [row.server, row.name, row.outcome], () => header(row)],
+			["about", [row.at, row.by, row.caller, row.client, row.script, about], () => node("p", "quiet", clock(row.at), " · ", seen("", row.by ?? row.caller ?? ""), row.client ? node("span", "", " with ", seen("", row.client)) : "",
+				` · ${about}`, row.script ? node("span", "", " · ", seen("", row.script)) : "")],
+			["timeline", [row.took, row.person, row.queued, row.served], () => this.#timeline(row)],
+			["acts", acts.map(({ textContent }) => textContent), () => node("div", "acts", ...acts)], ["say", "", () => this.#say], ...this.#content(),
+		]);
 	}
 
 	#timeline(row) {
@@ -108,60 +110,71 @@ export class CallDetail {
 	}
 
 	#acts() {
-		const shown = this.#shown;
-		const acts = node("div", "acts");
-		if (shown && this.#feed.may("again")) acts.append(button("Call again…", () => this.#again(), { key: "t" }));
-		if (shown?.command && navigator.clipboard) acts.append(button("Copy as command", () => { this.copy(); this.#say("Copied."); }, { key: "c" }));
-		if (navigator.clipboard) acts.append(button("Copy link", () => { navigator.clipboard.writeText(location.href); this.#say("Copied, without the token."); }));
+		const acts = [];
+		if (this.#shown && this.#feed.may("again")) acts.push(button("Call again…", () => this.#again(), { key: "t" }));
+		if (this.#shown?.command && navigator.clipboard) acts.push(button("Copy as command", () => { this.copy(); this.#say.textContent = "Copied."; }, { key: "c" }));
+		if (navigator.clipboard) acts.push(button("Copy link", () => { navigator.clipboard.writeText(location.href); this.#say.textContent = "Copied, without the token."; }));
 		return acts;
 	}
 
 	#content() {
 		const shown = this.#shown;
-		if (!shown) return this.#feed.may("call") ? [] : [node("p", "quiet", "This link shows names, times, outcomes and rules.")];
+		if (!shown) return this.#feed.may("call") ? [] : [["viewer", "", () => node("p", "quiet", "This link shows names, times, outcomes and rules.")]];
+		return [["tabs", this.#tab, () => this.#tabs()], ...(this.#tab === "Why" ? this.#why(shown) : this.#summary(shown))];
+	}
+
+	#tabs() {
 		const tabs = node("div", "tabs");
 		for (const name of ["Summary", "Why"]) {
 			const tab = button(name, () => { this.#tab = name; this.#draw(); }, { className: "tab" });
 			tab.setAttribute("aria-pressed", name === this.#tab);
 			tabs.append(tab);
 		}
-		return [tabs, ...(this.#tab === "Why" ? this.#why(shown) : this.#summary(shown))];
+		return tabs;
 	}
 
 	#summary(shown) {
-		const row = shown.row;
+		const { row, decision, reason, missing, notices, dropped } = shown;
 		const parts = [];
-		if (row.effect) {
-			const by = shown.decision ? node("span", "quiet", ` · ${shown.decision.approved ? "accepted" : "refused"} by `, seen("", shown.decision.by || "a person"), shown.decision.reason ? seen("", `: ${shown.decision.reason}`) : "") : "";
-			parts.push(node("p", "why", node("b", `effect ${row.effect}`, { ask: "Asked", allow: "Allowed", deny: "Denied" }[row.effect]), " by the rule ", seen("", row.rule || "without a name", "code"), shown.reason ? seen("", `: ${shown.reason}`) : "", by));
+		if (row.effect) parts.push(["decision", [row.effect, row.rule, reason, decision], () => decided(row, reason, decision)]);
+		if (missing) parts.push(["missing", missing, () => node("p", "quiet", `${missing}.`)]);
+		if (row.progress && !row.ended) {
+			const progress = `Progress ${row.progress}${row.total ? ` of ${row.total}` : ""}`;
+			parts.push(["progress", progress, () => node("p", "quiet", progress)]);
 		}
-		if (shown.missing) parts.push(node("p", "quiet", `${shown.missing}.`));
-		if (row.progress && !row.ended) parts.push(node("p", "quiet", `Progress ${row.progress}${row.total ? ` of ${row.total}` : ""}`));
 		parts.push(...this.#body("Arguments", shown.arguments), ...this.#body("Error", shown.failure, true), ...this.#body("Result", shown.result));
-		if (shown.notices.length > 0) parts.push(node("h3", "", "Messages"), this.#notices(shown));
+		if (notices.length > 0) parts.push(["notices", [notices.length, dropped], () => noticeList(notices, dropped)]);
 		return parts;
 	}
 
-	#notices({ notices, dropped }) {
-		const list = node("ol", "notices");
-		if (dropped) list.append(node("li", "quiet", `${number(dropped)} earlier ones are not kept`));
-		for (const { at, level, text } of notices.slice(-50)) list.append(node("li", "", node("span", "time", clock(at)), seen("quiet", level), seen("", text)));
-		return list;
-	}
-
-	/** Returns the nodes of the arguments, an error or the result. */
+	/** Returns the parts of the arguments, an error or the result. */
 	#body(title, body, plain = false) {
 		if (!body) return [];
+		const text = (name, content, layOut) => [`${title} ${name}`, content, () => {
+			const pre = longText("pre", "json", content, layOut);
+			pre.setAttribute("role", "group");
+			pre.setAttribute("aria-label", title);
+			return pre;
+		}];
+		const parts = [
+			[title, { ...body, text: "", end: Boolean(body.end) }, () => this.#heading(title, body)],
+			text("text", body.text, (part) => (plain ? seen("", part) : layOut(part))),
+		];
+		if (body.end) parts.push([`${title} gap`, "", () => node("p", "quiet", "…")], text("end", body.end, (part) => seen("", part)));
+		return parts;
+	}
+
+	#heading(title, body) {
 		const exact = !body.masked && !body.redacted && !body.end;
 		const right = node("span", "right");
 		if (body.masked) right.append(button("Show…", () => this.#show()));
-		if (navigator.clipboard) right.append(button("Copy", () => navigator.clipboard.writeText(body.text + (body.end ?? ""))));
+		if (navigator.clipboard) {
+			const copy = button("Copy", () => navigator.clipboard.writeText(body.text + (body.end ?? "")));
+			copy.setAttribute("aria-label", `Copy: ${title}`);
+			right.append(copy);
+		}
 		const notes = [`${number(body.bytes)} bytes`, exact ? "exact" : "", body.masked ? `${body.masked} masked by their names` : "", body.redacted ? "with a secret of the configuration replaced" : "", body.end ? "the middle is not kept" : ""];
-		const heading = node("h3", "", title, node("small", "", ` ${notes.filter(Boolean).join(" · ")}`), right);
-		const parts = [heading, longText("pre", "json", body.text, (text) => (plain ? seen("", text) : layOut(text)))];
-		if (body.end) parts.push(node("p", "quiet", "…"), longText("pre", "json", body.end, (text) => seen("", text)));
-		for (const pre of parts.slice(1)) if (pre.tagName === "PRE") { pre.setAttribute("role", "group"); pre.setAttribute("aria-label", title); }
-		return parts;
+		return node("h3", "", title, node("small", "", ` ${notes.filter(Boolean).join(" · ")}`), right);
 	}
 
 	async #show() {
@@ -171,9 +184,42 @@ export class CallDetail {
 	}
 
 	#why({ why }) {
-		if (why.length === 0) return [node("p", "quiet", "No policy decided about this call, or what it decided about is not kept.")];
-		const steps = why.map(({ rule, effect, matched, why: text }) =>
-			node("li", matched ? "matched" : "", seen("", rule, "code"), node("b", `effect ${effect}`, effect), node("span", "", matched ? "✓ " : "– ", seen("", text))));
-		return [node("p", "quiet", "Every list and rule of the policy in force, in its order. The strictest match decides."), node("ol", "steps", ...steps)];
+		if (why.length === 0) return [["no policy", "", () => node("p", "quiet", "No policy decided about this call, or what it decided about is not kept.")]];
+		const step = ({ rule, effect, matched, why: text }) =>
+			node("li", matched ? "matched" : "", seen("", rule, "code"), node("b", `effect ${effect}`, effect), node("span", "", matched ? "✓ " : "– ", seen("", text)));
+		return [
+			["policy", "", () => node("p", "quiet", "Every list and rule of the policy in force, in its order. The strictest match decides.")],
+			["steps", why, () => node("ol", "steps", ...why.map(step))],
+		];
 	}
+}
+
+function back() {
+	const link = node("a", "back", "← Calls");
+	link.href = "#calls";
+	return link;
+}
+
+function header(row) {
+	const state = node("b", "state", row.outcome);
+	state.dataset.outcome = row.outcome;
+	return node("header", "", node("h2", "", row.server ? seen("server", `${row.server}.`) : "", seen("", row.name)), state);
+}
+
+function decided({ effect, rule }, reason, decision) {
+	const by = decision ? node("span", "quiet", ` · ${decision.approved ? "accepted" : "refused"} by `, seen("", decision.by || "a person"), decision.reason ? seen("", `: ${decision.reason}`) : "") : "";
+	return node("p", "why", node("b", `effect ${effect}`, { ask: "Asked", allow: "Allowed", deny: "Denied" }[effect]), " by the rule ", seen("", rule || "without a name", "code"), reason ? seen("", `: ${reason}`) : "", by);
+}
+
+function noticeList(notices, dropped) {
+	const list = node("ol", "notices");
+	if (dropped) list.append(node("li", "quiet", `${number(dropped)} earlier ones are not kept`));
+	for (const { at, level, text } of notices.slice(-50)) list.append(node("li", "", node("span", "time", clock(at)), seen("quiet", level), seen("", text)));
+	return node("section", "", node("h3", "", "Messages"), list);
+}
+
+function statusLine() {
+	const line = node("p", "say");
+	line.setAttribute("role", "status");
+	return line;
 }

@@ -114,6 +114,8 @@ func run() error {
 type input struct {
 	Text string `json:"text,omitempty"`
 	N    int    `json:"n,omitempty" jsonschema:"how many, or how many milliseconds"`
+
+	Pause int `json:"pause,omitempty" jsonschema:"milliseconds after each"`
 }
 
 // newFiles returns a server whose tools do what their names say.
@@ -141,6 +143,7 @@ func newFiles() *server.Server {
 			if err := r.Progress(ctx, float64(i+1), float64(in.N), fmt.Sprintf("page %d", i)); err != nil {
 				return "", err
 			}
+			<-time.After(time.Duration(in.Pause) * time.Millisecond)
 		}
 		return strings.Repeat("flood ", 500_000), nil
 	})

@@ -1,0 +1,155 @@
+// The selected server.
+
+import { confirmed } from "./confirm.js";
+import { TryForm } from "./form.js";
+import { button, clock, node, number, seen } from "./nodes.js";
+import { Parts } from "./parts.js";
+
+export class ServerDetail {
+	element = node("section", "pane detail");
+	#parts = new Parts(this.element);
+	#say = node("p", "say");
+	#list;
+	#entries;
+	#feed;
+	#alias;
+	#shown;
+	#open; // the entry that is shown
+	#known; // what was known of the server when its lists were read
+
+	constructor(feed) {
+		this.#feed = feed;
+		this.element.setAttribute("aria-label", "The selected server");
+		this.#say.setAttribute("role", "status");
+		this.select(undefined);
+	}
+
+	select(alias) {
+		if (alias !== this.#alias || !this.#list) {
+			this.#alias = alias;
+			this.#shown = this.#open = undefined;
+			this.#list = node("ul", "entries");
+			this.#entries = new Parts(this.#list);
+			this.#say.textContent = "";
+			this.#parts.show([]);
+			this.element.scrollTop = 0;
+		}
+		this.#draw();
+		this.#read();
+	}
+
+	/** Shows what has changed, and reads the lists again if they may have. */
+	changed() {
+		if (this.#alias === undefined) return;
+		this.#draw();
+		if (this.#known !== this.#state()) this.#read();
+	}
+
+	get #server() {
+		return this.#feed.servers.find(({ alias }) => alias === this.#alias);
+	}
+
+	#state() {
+		const { status, since, tools, prompts, resources, held } = this.#server ?? {};
+		return JSON.stringify([status, since, tools, prompts, resources, held]);
+	}
+
+	async #read() {
+		const alias = this.#alias;
+		if (alias === undefined || !this.#feed.may("server")) return;
+		this.#known = this.#state();
+		try {
+			const shown = await this.#feed.ask({ do: "server", alias });
+			if (alias !== this.#alias) return;
+			this.#shown = shown;
+			this.#draw();
+		} catch (error) {
+			this.#say.textContent = error.message;
+		}
+	}
+
+	async #act(action, question, explanation, yes) {
+		if (!(await confirmed(question, explanation, yes))) return;
+		try {
+			await this.#feed.ask({ do: action, alias: this.#alias });
+			this.#say.textContent = "Done.";
+		} catch (error) {
+			this.#say.textContent = error.message;
+		}
+	}
+
+	#draw() {
+		const server = this.#server ?? this.#shown?.server;
+		if (!server) {
+			const why = this.#alias === undefined ? "Select a server." : "There is no such server.";
+			this.#parts.show([["back", "", back], ["empty", why, () => node("p", "empty", why)], ["say", "", () => this.#say]]);
+			return;
+		}
+		const { launch, reason } = this.#shown ?? {};
+		const about = `since ${clock(server.since)}${server.version ? ` · ${server.version}` : ""} · ${server.sessions} more sessions`;
+		const parts = [["back", "", back], ["header", server.status, () => header(server)], ["about", about, () => node("p", "quiet", about)]];
+		if (launch) parts.push(["launch", launch, () => seen("launch", launch, "p")]);
+		if (reason) parts.push(["reason", reason, () => seen("error", reason, "p")]);
+		this.#parts.show([...parts, ["acts", "", () => this.#acts(server.alias)], ["say", "", () => this.#say], ...this.#lists()]);
+	}
+
+	#acts(alias) {
+		const acts = node("div", "acts");
+		if (this.#feed.may("restart")) acts.append(button("Restart…", () => this.#act("restart", `Restart ${alias}?`, "Calls in flight fail. Others wait for the new session.", "Restart")));
+		if (this.#feed.may("refresh")) acts.append(button("Read lists again…", () => this.#act("refresh", `Read the lists of ${alias} again?`, "What has changed is offered to clients.", "Read")));
+		return acts;
+	}
+
+	#lists() {
+		if (!this.#shown) return this.#feed.may("server") ? [] : [["viewer", "", () => node("p", "quiet", "This link shows names, times, outcomes and rules.")]];
+		const { lists, notOffered } = this.#shown;
+		this.#entries.show(lists.map((entry) => {
+			const key = `${entry.kind} ${entry.exposed}`;
+			return [key, [entry, key === this.#open], () => this.#entry(entry, key)];
+		}));
+		const parts = [["offered", "", () => node("h3", "", "Offered")], ["entries", "", () => this.#list]];
+		if (notOffered.length > 0) parts.push(["not offered", notOffered, () => node("section", "", node("h3", "", "Not offered"), node("ul", "", ...notOffered.map((text) => seen("", text, "li"))))]);
+		return parts;
+	}
+
+	#entry(entry, key) {
+		const open = this.#open === key;
+		const head = button("", () => { this.#open = open ? undefined : key; this.#draw(); }, { className: "entry" });
+		head.append(seen("n", entry.name), node("span", entry.state === "offered" ? "quiet" : "warn", entry.state === "offered" ? entry.effect ?? entry.kind : entry.state), node("span", "quiet num", `${number(entry.tokens)} tokens`));
+		head.setAttribute("aria-expanded", open);
+		const item = node("li", "", head);
+		if (open) item.append(this.#definition(entry));
+		return item;
+	}
+
+	async #accept(entry) {
+		if (!(await confirmed(`Accept ${entry.exposed}?`, `Clients get it as it is shown here: ${entry.digest}`, "Accept"))) return;
+		try {
+			await this.#feed.ask({ do: "accept", kind: entry.pinKind, exposed: entry.exposed, digest: entry.digest });
+			this.#read();
+		} catch (error) {
+			this.#say.textContent = error.message;
+		}
+	}
+
+	#definition(entry) {
+		const parts = [entry.title ? seen("title", entry.title, "p") : "", entry.description ? seen("quiet", entry.description, "p") : "", seen("quiet", entry.exposed, "p")];
+		for (const { member, before, after } of entry.differences ?? []) parts.push(seen("", member, "h3"), seen("old", before || "absent", "p"), seen("new", after || "absent", "p"));
+		const box = node("div", "definition", ...parts);
+		if (entry.state !== "offered" && entry.digest && this.#feed.may("accept")) box.append(node("div", "acts", button("Accept this definition…", () => this.#accept(entry))));
+		if (entry.kind === "tool" && this.#feed.may("try")) box.append(new TryForm(this.#feed, entry).element);
+		return box;
+	}
+}
+
+function back() {
+	const link = node("a", "back", "← Servers");
+	link.href = "#servers";
+	return link;
+}
+
+function header(server) {
+	const state = node("b", "state", server.status);
+	state.dataset.outcome = server.status;
+	return node("header", "", seen("", server.alias, "h2"), state);
+}
