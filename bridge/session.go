@@ -244,12 +244,17 @@ func (s *managedSession) setState(status string, session *client.Session, err er
 	s.setStateLocked(status, session, err)
 }
 
-// fail records that the session could not be opened or has ended, and is opened again after a pause.
+// fail records that the session could not be opened or has ended, and is opened again after a pause, unless that is 0.
 func (s *managedSession) fail(err error, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setStateLocked(statusFailed, nil, err)
+	if pause == 0 {
+		s.logger.Warn("the server failed", "error", err)
+		return
+	}
 	s.nextTry = s.since.Add(pause)
+	s.logger.Warn("the server failed", "error", err, "again_in", pause)
 }
 
 func (s *managedSession) setStateLocked(status string, session *client.Session, err error) {
@@ -260,7 +265,6 @@ func (s *managedSession) setStateLocked(status string, session *client.Session, 
 	s.hasOpened = s.hasOpened || status == statusReady
 	switch status {
 	case statusFailed:
-		s.logger.Warn("the server failed", "error", err)
 		s.restarts++
 		if s.failedSince.IsZero() {
 			s.failedSince = s.since
@@ -333,11 +337,12 @@ func (s *managedSession) runOnce(ctx context.Context, again *retries) (more bool
 		again.attempts++
 		_ = again.pause.Wait(attempt)
 	default:
-		pause := again.pause.Next()
-		s.fail(err, pause)
 		if again.attempts++; s.maxAttempts > 0 && again.attempts >= s.maxAttempts {
+			s.fail(err, 0)
 			return false, err
 		}
+		pause := again.pause.Next()
+		s.fail(err, pause)
 		_ = backoff.Sleep(attempt, pause)
 	}
 	if attempt.Err() != nil {

@@ -199,7 +199,7 @@ func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evalua
 		t := e.entries[of]
 		if p.compare(e, of, t, before.entry(of)) {
 			if differ++; differ <= maxLogged {
-				p.log(t.pending, !t.isListed)
+				p.log(offered.Lookup(mcpKind(of.Kind), of.Name).Origin.Server, t.pending, !t.isListed)
 			}
 		}
 		if !t.isListed {
@@ -311,8 +311,9 @@ func reasonOf(err error, isPinned bool) string {
 	return reasonNew
 }
 
-func (p *Provider) log(pending *Pending, quarantined bool) {
-	p.options.Logger.Warn("an entry is not as it was accepted", "server", pending.Server, "kind", string(pending.Kind), "name", pending.Name,
+// log logs an entry that differs. from is the server behind the provider that has changed it, "" if that is the only one.
+func (p *Provider) log(from string, pending *Pending, quarantined bool) {
+	p.options.Logger.Warn("an entry is not as it was accepted", "server", cmp.Or(from, pending.Server), "kind", string(pending.Kind), "name", pending.Name,
 		"reason", pending.Reason, "quarantined", quarantined, "old", pending.OldDigest, "new", pending.NewDigest)
 }
 
