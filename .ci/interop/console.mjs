@@ -131,6 +131,19 @@ const scenarios = {
     assert.match(await page.locator("textarea").inputValue(), /no-deletes/);
   },
 
+  async shows_what_happened({ page }) {
+    await page.getByRole("link", { name: /^Servers/ }).click();
+    await page.locator(".events li", { hasText: "files: the server is ready" }).waitFor();
+    await page.locator(".servers a", { hasText: "files" }).click();
+    await page.locator(".stderr", { hasText: "files: serving /srv/www" }).waitFor();
+    await page.getByRole("button", { name: "Restart" }).click();
+    await page.waitForTimeout(600);
+    await page.locator(".confirm .accept").click();
+    const events = page.locator(".detail .events li");
+    await eventually(async () => assert.match(await events.first().textContent(), /the server is ready/));
+    await page.locator(".detail .events li", { hasText: "the server is restarted on request" }).waitFor();
+  },
+
   async shows_a_viewer_no_contents({ browser, legacy }) {
     await call(legacy, "echo", { text: "canary" });
     const { page, troubles } = await visit(browser, `${host.url}#token=${host.viewer}`);

@@ -206,6 +206,7 @@ type shownUpstream struct {
 	Server     *shownServer `json:"server"`
 	Launch     string       `json:"launch,omitempty"`
 	Reason     string       `json:"reason,omitempty"`
+	Stderr     string       `json:"stderr,omitempty"` // the last lines
 	Lists      []shownEntry `json:"lists"`
 	NotOffered []string     `json:"notOffered"`
 }
@@ -254,6 +255,7 @@ func (c *Console) showServer(alias string) (*shownUpstream, error) {
 			shown.NotOffered = append(shown.NotOffered, c.record.redact(err.Error()))
 		}
 	}
+	shown.Stderr = c.record.stderrOf(alias)
 	pending := c.pending()
 	for _, kind := range listed {
 		for e := range c.bridge.Catalog().All(kind) {
@@ -285,8 +287,18 @@ func (c *Console) accept(kind, name, digest string) error {
 	if p == nil {
 		return pin.ErrNotPending
 	}
-	c.opts.Logger.Info("console accepts a definition", "operator", c.opts.Name, "kind", kind, "name", name, "digest", digest)
+	c.opts.Logger.Info("console accepts a definition", "server", c.serverOf(entry), "operator", c.opts.Name, "kind", kind, "name", name, "digest", digest)
 	return c.opts.Lock.AcceptDigest(p.Server, entry, digest)
+}
+
+// serverOf returns the server that has an entry of a lock.
+func (c *Console) serverOf(of pin.Entry) string {
+	for _, kind := range listed {
+		if e := c.bridge.Catalog().Lookup(kind, of.Name); e != nil && pinKind(kind) == of.Kind {
+			return e.Origin.Server
+		}
+	}
+	return ""
 }
 
 // pinKind returns the kind of an entry in a lock.

@@ -25,6 +25,12 @@ func (r *Recorder) Call(t testing.TB, id uint64) *shownCall {
 // WhatIf returns what a policy would have decided on the kept calls.
 func (r *Recorder) WhatIf(text string) *verdict { return r.whatIf([]byte(text), policy.Compile) }
 
+// Events returns what has happened, as operators get it.
+func (r *Recorder) Events() []detailedEvent {
+	events, _ := eventsSince(r, 0, (*event).detailed)
+	return events
+}
+
 // ContentSize returns how many bytes of contents are kept.
 func (r *Recorder) ContentSize() int { return r.kept().Bytes }
 

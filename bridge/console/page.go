@@ -26,6 +26,7 @@ type page struct {
 
 	// What was sent.
 	version uint64 // of the recorder
+	events  uint64 // the number of the last one
 	servers []byte
 	kept    []byte
 	seconds int64
@@ -113,6 +114,9 @@ func (p *page) sendChanges() error {
 		}
 		rows = rows[n:]
 	}
+	if err := p.sendEvents(); err != nil {
+		return err
+	}
 	second := time.Now().Unix()
 	if second == p.seconds {
 		return nil
@@ -122,6 +126,25 @@ func (p *page) sendChanges() error {
 		return err
 	}
 	return p.sendIfChanged(&p.kept, frontend.Encode(p.console.record.kept()))
+}
+
+// sendEvents sends what has happened.
+func (p *page) sendEvents() error {
+	var frame any
+	before := p.events
+	if p.role == operator {
+		var events []detailedEvent
+		events, p.events = eventsSince(p.console.record, before, (*event).detailed)
+		frame = eventsFrame[detailedEvent]{"events", events}
+	} else {
+		var events []shownEvent
+		events, p.events = eventsSince(p.console.record, before, (*event).shown)
+		frame = eventsFrame[shownEvent]{"events", events}
+	}
+	if p.events == before {
+		return nil
+	}
+	return p.send(frontend.Encode(frame))
 }
 
 func (p *page) sendIfChanged(last *[]byte, frame []byte) error {
@@ -141,6 +164,10 @@ type (
 	serversFrame struct {
 		Type    string        `json:"type"`
 		Servers []shownServer `json:"servers"`
+	}
+	eventsFrame[T shownEvent | detailedEvent] struct {
+		Type   string `json:"type"`
+		Events []T    `json:"events"`
 	}
 	keptFrame struct {
 		Type  string `json:"type"`

@@ -53,6 +53,10 @@ type Recorder struct {
 	byTask   map[string]*row
 	servers  map[string]*statistics
 
+	events    []event // the oldest first
+	lastEvent uint64
+	stderr    map[string]*lastLines // by alias
+
 	definitions    map[*mcp.Definition]int // how many rows have each
 	definitionSize int
 }
@@ -64,7 +68,7 @@ func NewRecorder(opts *RecorderOptions) *Recorder {
 	}
 	r := &Recorder{
 		bodies: opts.Bodies,
-		byID:   make(map[uint64]*row), byCall: make(map[string]*row), byTask: make(map[string]*row), servers: make(map[string]*statistics), definitions: make(map[*mcp.Definition]int),
+		byID:   make(map[uint64]*row), byCall: make(map[string]*row), byTask: make(map[string]*row), servers: make(map[string]*statistics), stderr: make(map[string]*lastLines), definitions: make(map[*mcp.Definition]int),
 	}
 	r.rows = newShelf(maxRows, func(item any) { r.forget(item.(*row)) })
 	r.contents = newShelf(maxBodies, func(item any) { item.(*content).drop() })

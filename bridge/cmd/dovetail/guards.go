@@ -32,7 +32,7 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 	}
 	for _, file := range append(slices.Clone(o.rolePolicies), &policyFile{path: o.policy}) {
 		file.seen = modified(file.path)
-		inForce, err := readPolicy(file.path, o.launchUnasked, h.logger)
+		inForce, err := readPolicy(file.path, o.launchUnasked, h.events)
 		if err != nil {
 			return err
 		}
@@ -123,10 +123,10 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 	var err error
 	switch h.opts.approve {
 	case "page": // the page can be opened until the call expires
-		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Hosts: h.opts.hosts, Origins: h.opts.origins(), ReconnectTimeout: h.opts.expiry + time.Minute})
+		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, Origins: h.opts.origins(), ReconnectTimeout: h.opts.expiry + time.Minute})
 		return h.channel, err
 	case "channel":
-		h.channel, err = channel.New(&channel.Options{Logger: h.logger, Hosts: h.opts.hosts, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: true})
+		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: true})
 		return h.channel, err
 	case "terminal":
 		approver, closeTerminal, err := h.newTerminalApprover()

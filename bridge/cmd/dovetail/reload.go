@@ -31,14 +31,14 @@ func (h *hub) follow(ctx context.Context) {
 			return
 		}
 		if file == nil {
-			h.logger.Error("the new configuration is not valid and was not applied", "error", err)
+			h.events.Error("the new configuration is not valid and was not applied", "error", err)
 			return
 		}
 		if err := h.bridge.Update(h.configs(ctx, file, err)...); err != nil {
-			h.logger.Error("the new configuration was not applied", "error", err)
+			h.events.Error("the new configuration was not applied", "error", err)
 			return
 		}
-		h.logger.Info("the new configuration was applied", "file", file.Name)
+		h.events.Info("the new configuration was applied", "file", file.Name)
 	})
 }
 
@@ -52,8 +52,10 @@ func (h *hub) followLock(ctx context.Context) {
 	}
 	followFile(ctx, h.opts.lock, h.locked, func() {
 		if err := h.lock.Reload(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			h.logger.Error("the lock file was not read", "error", err)
+			h.events.Error("the lock file was not read", "error", err)
+			return
 		}
+		h.events.Info("the lock file was read again", "file", h.opts.lock)
 	})
 }
 
@@ -63,16 +65,16 @@ func (h *hub) followPolicy(ctx context.Context, file *policyFile) {
 		return
 	}
 	followFile(ctx, file.path, file.seen, func() {
-		inForce, err := readPolicy(file.path, h.opts.launchUnasked, h.logger)
+		inForce, err := readPolicy(file.path, h.opts.launchUnasked, h.events)
 		if err != nil {
-			h.logger.Error("the new policy is not valid and was not applied", "error", err)
+			h.events.Error("the new policy is not valid and was not applied", "error", err)
 			refusing := *file.inForce.Load()
 			refusing.Refused = err
 			file.inForce.Store(&refusing)
 			return
 		}
 		file.inForce.Store(inForce)
-		h.logger.Info("the new policy was applied", "file", file.path)
+		h.events.Info("the new policy was applied", "file", file.path)
 	})
 }
 

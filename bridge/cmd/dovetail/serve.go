@@ -204,6 +204,7 @@ type hub struct {
 	env        *environment
 	held       *heldWriter // standard error, held while a question is open; nil if there is none at a terminal
 	logger     *slog.Logger
+	events     *slog.Logger // logger, for what the console shows as what happened: servers and configuration
 	telemetry  *telemetry
 	file       *config.File // of which the bridge was made
 	bridge     *bridge.Bridge
@@ -236,7 +237,8 @@ func (h *hub) open(ctx context.Context) (err error) {
 		return err
 	}
 	h.recorder = console.NewRecorder(&console.RecorderOptions{Bodies: h.opts.recordContents || h.opts.isLoopback()})
-	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.logger}, h.configs(ctx, h.file, err)...); err != nil {
+	h.events = slog.New(h.recorder.LogHandler(h.logger.Handler()))
+	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.events}, h.configs(ctx, h.file, err)...); err != nil {
 		return err
 	}
 	if err = h.telemetry.observeStates(h.bridge.States); err != nil {
@@ -248,7 +250,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 		if h.lock, err = loadLock(h.opts.lock); err != nil {
 			return err
 		}
-		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.logger})
+		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.events})
 	}
 	if h.opts.callers.isSet() {
 		if h.callers, err = newCallers(&h.opts.callers, &h.opts.logins); err != nil {
@@ -296,14 +298,14 @@ func (h *hub) openClients() (err error) {
 // configs returns the valid servers of a file, and logs the errors of the others. err is the error of the file.
 func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridge.Config {
 	for _, warning := range file.Warnings {
-		h.logger.Warn("configuration", "file", file.Name, "warning", warning.String())
+		h.events.Warn("configuration", "file", file.Name, "warning", warning.String())
 	}
 	servers, invalid := file.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
 	var configs []bridge.Config
 	for _, resolved := range servers {
 		h.recorder.Hide(resolved.Secrets()...)
 		c, problem := resolved.Bridge(&config.DialOptions{
-			Stderr: h.env.stderr, Logger: h.logger,
+			Stderr: h.recorder.Stderr(resolved.Alias, h.env.stderr), Logger: h.logger,
 			Authorizer: func(server *config.Resolved) httptransport.Authorizer {
 				return h.opts.logins.saved(server, headersOf(server), loginCommand(h.opts.config, server.Alias))
 			},
@@ -318,7 +320,7 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 		configs = append(configs, c)
 	}
 	for _, err := range joined(err, invalid) {
-		h.logger.Error("a server is disabled: its configuration is not valid", "error", err)
+		h.events.Error("a server is disabled: its configuration is not valid", "error", err)
 	}
 	return configs
 }

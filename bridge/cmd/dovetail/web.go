@@ -107,7 +107,7 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 // routeConsole adds the console. Its token for operators is that of approvers, so that one link is enough.
 func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 	opts := &console.Options{
-		Recorder: h.recorder, Lock: h.lock, Hosts: h.opts.hosts, Origins: h.opts.origins(), Logger: h.logger,
+		Recorder: h.recorder, Lock: h.lock, Hosts: h.opts.hosts, Origins: h.opts.origins(), Logger: h.events,
 		Command: func(server, tool string, arguments json.RawMessage) string {
 			return commandLine("dovetail", "-config", h.opts.config, "call", server, tool, string(arguments))
 		},

@@ -56,7 +56,7 @@ function draw() {
 	} else if (screen === "servers") {
 		servers.select(item || undefined);
 		server.select(item || undefined);
-	} else policy.load();
+	} else if (screen === "policy") policy.load();
 }
 
 function connection(state, why = STATES[state]) {
@@ -81,6 +81,12 @@ function changed(what, ids) {
 	} else if (what === "calls") {
 		calls.changed(ids);
 		call.changed(ids);
+	} else if (what === "events") {
+		const { screen } = route();
+		if (screen === "servers") {
+			servers.draw();
+			server.changed();
+		} else if (screen === "policy") policy.load();
 	} else if (what === "servers") {
 		if (route().screen === "servers") servers.draw();
 		server.changed();

@@ -4,10 +4,12 @@ import { Connection } from "./connection.js";
 
 const PROTOCOL = "dovetail.console.v1";
 const MAX_CALLS = 10_000; // that are kept, as the server does
+const MAX_EVENTS = 1000;
 
 export class Feed {
 	calls = new Map(); // by id
 	servers = [];
+	events = []; // the oldest first
 	kept;
 	role = "";
 	actions = new Set();
@@ -17,7 +19,7 @@ export class Feed {
 	#open = new Map(); // requests without an answer
 	#last = 0;
 
-	/** Calls connection(state, why), and changed(what, ids): hello, calls, servers or kept. */
+	/** Calls connection(state, why), and changed(what, ids): hello, calls, servers, events or kept. */
 	constructor(path, listener) {
 		this.#listener = listener;
 		this.#connection = new Connection(path, PROTOCOL, {
@@ -67,6 +69,7 @@ export class Feed {
 		switch (frame.type) {
 			case "hello":
 				this.calls.clear();
+				this.events = [];
 				this.role = frame.role;
 				this.actions = new Set(frame.actions);
 				this.#ahead = frame.now - Date.now() * 1000;
@@ -80,6 +83,10 @@ export class Feed {
 			case "servers":
 				this.servers = frame.servers;
 				this.#listener.changed("servers");
+				return;
+			case "events":
+				this.events = [...this.events, ...frame.events].slice(-MAX_EVENTS);
+				this.#listener.changed("events");
 				return;
 			case "kept":
 				this.kept = frame;

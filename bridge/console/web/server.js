@@ -1,9 +1,11 @@
 // The selected server.
 
 import { confirmed } from "./confirm.js";
+import { happened } from "./events.js";
 import { TryForm } from "./form.js";
 import { button, clock, node, number, seen } from "./nodes.js";
 import { Parts } from "./parts.js";
+import { showLines } from "./visible.js";
 
 export class ServerDetail {
 	element = node("section", "pane detail");
@@ -85,12 +87,14 @@ export class ServerDetail {
 			this.#parts.show([["back", "", back], ["empty", why, () => node("p", "empty", why)], ["say", "", () => this.#say]]);
 			return;
 		}
-		const { launch, reason } = this.#shown ?? {};
+		const { launch, reason, stderr } = this.#shown ?? {};
 		const about = `since ${clock(server.since)}${server.version ? ` · ${server.version}` : ""} · ${server.sessions} more sessions`;
 		const parts = [["back", "", back], ["header", server.status, () => header(server)], ["about", about, () => node("p", "quiet", about)]];
 		if (launch) parts.push(["launch", launch, () => seen("launch", launch, "p")]);
 		if (reason) parts.push(["reason", reason, () => seen("error", reason, "p")]);
-		this.#parts.show([...parts, ["acts", "", () => this.#acts(server.alias)], ["say", "", () => this.#say], ...this.#lists()]);
+		parts.push(["acts", "", () => this.#acts(server.alias)], ["say", "", () => this.#say], ...this.#lists(), ...happened(this.#feed.events, server.alias));
+		if (stderr) parts.push(["stderr", stderr, () => standardError(stderr)]);
+		this.#parts.show(parts);
 	}
 
 	#acts(alias) {
@@ -152,4 +156,12 @@ function header(server) {
 	const state = node("b", "state", server.status);
 	state.dataset.outcome = server.status;
 	return node("header", "", seen("", server.alias, "h2"), state);
+}
+
+function standardError(lines) {
+	const text = showLines(node("pre", "stderr"), lines.trimEnd());
+	text.tabIndex = 0;
+	text.setAttribute("role", "group");
+	text.setAttribute("aria-label", "Standard error");
+	return node("section", "", node("h3", "", "Standard error", node("small", "", " the last lines, without the secrets of the configuration")), text);
 }

@@ -1,5 +1,6 @@
 // The servers of the bridge.
 
+import { happened } from "./events.js";
 import { ago, node, number, seen, took } from "./nodes.js";
 import { Parts } from "./parts.js";
 
@@ -33,7 +34,7 @@ export class ServerList {
 	draw() {
 		const servers = this.#feed.servers;
 		if (servers.length === 0) {
-			this.#parts.show([["empty", "", () => node("p", "empty", "There is no server behind this one.")]]);
+			this.#parts.show([["empty", "", () => node("p", "empty", "There is no server behind this one.")], ...happened(this.#feed.events)]);
 			return;
 		}
 		const tokens = servers.reduce((sum, s) => sum + s.tokens, 0);
@@ -41,7 +42,7 @@ export class ServerList {
 		this.#rows.show(servers.map((s) => [s.alias, [s, s.alias === this.#selected, ago(s.since, now), s.nextTry && ago(now, s.nextTry)], () => this.#row(s, now)]));
 		this.#parts.show([
 			["strip", tokens, () => node("p", "strip", "Numbers of the last 5 minutes. A list of all tools costs a model about ", node("b", "", `${number(tokens)} tokens`), ", estimated as a token for 4 bytes.")],
-			["share", servers.map((s) => [s.alias, s.tokens]), () => share(servers)], ["table", "", () => this.#table()],
+			["share", servers.map((s) => [s.alias, s.tokens]), () => share(servers)], ["table", "", () => this.#table()], ...happened(this.#feed.events),
 		]);
 	}
 

@@ -70,9 +70,10 @@ func run() error {
 			return approval.Answer{}, ctx.Err()
 		}
 	})
-	upstream := bridge.Config{Alias: "files", Dialer: transport.Pipe(newFiles()), ProxyOptions: bridge.ProxyOptions{Logger: quiet, Launch: "/usr/bin/files /srv/www"}}
+	upstream := bridge.Config{Alias: "files", Dialer: transport.Pipe(newFiles()), ProxyOptions: bridge.ProxyOptions{Logger: slog.New(record.LogHandler(quiet.Handler())), Launch: "/usr/bin/files /srv/www"}}
 	record.ObserveUpstream(&upstream)
-	servers, err := bridge.New(&bridge.Options{Logger: quiet}, upstream)
+	fmt.Fprintln(record.Stderr("files", nil), "files: serving /srv/www")
+	servers, err := bridge.New(&bridge.Options{}, upstream)
 	if err != nil {
 		return err
 	}
