@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +20,12 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 const (
@@ -33,6 +37,8 @@ const (
 	maxCallerName = 256
 	// maxCallerRoles is the maximum number of roles in a token or of a key.
 	maxCallerRoles = 256
+	// rolesLife is how long calls may continue after the last request of their caller.
+	rolesLife = 48 * time.Hour
 	// maxKnownCallers is for how many callers the roles are known to calls that continue after their request.
 	maxKnownCallers = 10_000
 )
@@ -84,13 +90,18 @@ type callers struct {
 	keys     *oauth.APIKeyVerifier // nil without -keys
 	keysSeen string                // the result of modified before the keys were read
 	keyRoles atomic.Pointer[map[string][]string]
-	roles    *lru.Cache[string, []string] // of the last token of each caller
+	roles    *lru.Cache[string, knownRoles] // of the last token of each caller
+	shared   *state.Records[[]string]       // the roles that other replicas may need; nil without a store
+	logger   *slog.Logger
 }
 
 // newCallers returns the callers of the flags.
-func newCallers(o *callerOptions, logins *loginOptions) (p *callers, err error) {
-	p = &callers{opts: o}
-	if p.roles, err = lru.New[string, []string](maxKnownCallers); err != nil {
+func newCallers(o *callerOptions, logins *loginOptions, shared store.Store, logger *slog.Logger) (p *callers, err error) {
+	p = &callers{opts: o, logger: logger}
+	if shared != nil {
+		p.shared = new(state.NewRecords[[]string](shared, state.SharedKey(shared, "serve/key", 0, logger)))
+	}
+	if p.roles, err = lru.New[string, knownRoles](maxKnownCallers); err != nil {
 		return nil, err
 	}
 	issuers := make(oauth.Issuers)
@@ -214,7 +225,7 @@ func (p *callers) identify(next http.Handler, logger *slog.Logger) http.Handler 
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		p.roles.Add(caller.principal, caller.roles)
+		p.remember(r.Context(), caller)
 		ctx := context.WithValue(transport.WithPrincipal(r.Context(), caller.principal), rolesKey{}, caller.roles)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -230,15 +241,63 @@ func (p *callers) subject(ctx context.Context, caller *mcp.Caller) (policy.Subje
 			return s, nil
 		}
 	}
-	roles, ok := p.roles.Get(s.Principal)
+	roles, ok := p.lastRoles(ctx, s.Principal)
 	if name, isKey := strings.CutPrefix(s.Principal, keyPrefix); isKey && p.keys != nil {
 		roles, ok = (*p.keyRoles.Load())[name]
 	}
 	if !ok {
-		return s, errors.New("the roles of the caller are not known: no request of the caller has reached this program since its start")
+		return s, errors.New("the roles of the caller are not known: no request of the caller has reached this program lately")
 	}
 	s.Roles = roles
 	return s, nil
+}
+
+// knownRoles are the roles of a caller, and when they were written to the store.
+type knownRoles struct {
+	roles  []string
+	stored time.Time
+}
+
+// remember keeps the roles of a caller for calls that continue after its request, also at other replicas.
+func (p *callers) remember(ctx context.Context, caller identity) {
+	known, ok := p.roles.Get(caller.principal)
+	if ok && slices.Equal(known.roles, caller.roles) && time.Since(known.stored) < rolesLife/2 {
+		return
+	}
+	known = knownRoles{caller.roles, time.Now()}
+	p.roles.Add(caller.principal, known)
+	if p.shared == nil {
+		return
+	}
+	_, err := p.shared.Put(ctx, rolesName(caller.principal), func(r *state.Record[[]string]) error {
+		r.Value = caller.roles
+		r.Extend(known.stored.Add(rolesLife))
+		return nil
+	})
+	if err != nil {
+		p.logger.Warn("the roles of a caller were not written to the store: calls that continue at another replica may be refused", "principal", caller.principal, "error", err)
+	}
+}
+
+// lastRoles returns the roles of the last token of a caller.
+func (p *callers) lastRoles(ctx context.Context, principal string) ([]string, bool) {
+	if known, ok := p.roles.Get(principal); ok {
+		return known.roles, true
+	}
+	if p.shared == nil {
+		return nil, false
+	}
+	record, err := p.shared.Load(ctx, rolesName(principal))
+	if err != nil {
+		return nil, false
+	}
+	return record.Value, true
+}
+
+// rolesName returns the name of the record of a caller's roles.
+func rolesName(principal string) string {
+	hash := sha256.Sum256([]byte(principal))
+	return "serve/roles/" + hex.EncodeToString(hash[:])
 }
 
 // claimText returns the value of a claim that is one text.

@@ -40,7 +40,7 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 		h.policies = append(h.policies, file)
 	}
 	asking := &approval.Options{
-		Expiry: o.expiry, Remember: o.remember, Logger: h.logger,
+		Expiry: o.expiry, Remember: o.remember, Logger: h.logger, Store: h.store,
 		GuardOptions: policy.GuardOptions{OnDecision: audit.OnDecision, Current: h.policyOf},
 	}
 	if h.callers != nil { // without it, no caller has a role
@@ -53,6 +53,9 @@ func (h *hub) setGuards(ctx context.Context, audit *gateway.Audit) error {
 			return err
 		}
 		asking.Journal = h.journal
+		if asking.Replica, err = os.Hostname(); err != nil {
+			return err
+		}
 	}
 	approver, err := h.newApprover(ctx)
 	if err != nil {
@@ -123,10 +126,10 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 	var err error
 	switch h.opts.approve {
 	case "page": // the page can be opened until the call expires
-		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, Origins: h.opts.origins(), ReconnectTimeout: h.opts.expiry + time.Minute})
+		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, Origins: h.opts.origins(), ReconnectTimeout: h.opts.expiry + time.Minute, Store: h.store, Token: h.tokens.Operator})
 		return h.channel, err
 	case "channel":
-		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: true})
+		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: h.store == nil, Store: h.store, Token: h.tokens.Operator})
 		return h.channel, err
 	case "terminal":
 		approver, closeTerminal, err := h.newTerminalApprover()

@@ -18,7 +18,7 @@ func (h *hub) openScripts(source server.Provider) (server.Provider, error) {
 	if h.engine, err = code.NewEngine(&code.EngineOptions{CacheDir: scriptCache()}); err != nil {
 		return nil, err
 	}
-	return code.New(source, &code.Options{Engine: h.engine, Logger: h.logger, Transpile: transpile})
+	return code.New(source, &code.Options{Engine: h.engine, Logger: h.logger, Store: h.store, Transpile: transpile})
 }
 
 // scriptCache returns the folder for the compiled interpreter, which only this user can write to, or "".

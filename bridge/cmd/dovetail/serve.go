@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ import (
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
+	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 var serveCommand = &command{
@@ -60,14 +63,14 @@ are refused. Approvers have a token of their own. With -lock, only what was acce
 var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 
 type serveOptions struct {
-	config, http, console, policy, approve, trust, token, journal, lock string
-	expiry, remember, reload                                            time.Duration
-	open, launch, noApprovalToken, launchUnasked                        bool
-	search, scripts, recordContents                                     bool
-	hosts                                                               []string
-	rolePolicies                                                        []*policyFile
-	callers                                                             callerOptions
-	logins                                                              loginOptions
+	config, http, console, policy, approve, trust, token, journal, lock, store, storeEnv string
+	expiry, remember, reload                                                             time.Duration
+	open, launch, noApprovalToken, launchUnasked                                         bool
+	search, scripts, recordContents                                                      bool
+	hosts                                                                                []string
+	rolePolicies                                                                         []*policyFile
+	callers                                                                              callerOptions
+	logins                                                                               loginOptions
 }
 
 func runServe(ctx context.Context, env *environment, sub *command, line []string) error {
@@ -96,6 +99,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.BoolVar(&o.launch, "launch", false, "let callers of /run start any program that they name, each time with approval")
 	flags.BoolVar(&o.launchUnasked, "insecure-launch-without-approval", false, "with -launch, start these programs and call their tools without approval, for callers with the token at a loopback address only: who has the token can run any program as this user. A -policy may still deny calls or ask")
 	flags.StringVar(&o.journal, "journal", "", "the journal `file` of requests, decisions and executions")
+	flags.StringVar(&o.store, "store", "", "where replicas keep sessions, tasks, questions, approvals and tokens: the `address` of a store, nats://…, redis://… or postgres://…, or a folder for one process. Without it they end with this process")
+	flags.StringVar(&o.storeEnv, "store-env", "", "the environment `variable` with the address of -store, for one with a password")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
 	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. Paths for plain HTTP keep all tools")
@@ -136,6 +141,14 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-approve channel needs -http, at which approvers connect")
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):
 		return misuse("-approve: expected one of %s%s", strings.Join(approveModes, ", "), didYouMean(o.approve, approveModes, ""))
+	}
+	if o.storeEnv != "" {
+		if o.store != "" {
+			return misuse("-store and -store-env name one store: expected one of them")
+		}
+		if o.store = os.Getenv(o.storeEnv); o.store == "" {
+			return misuse("-store-env: the variable %s has no value", o.storeEnv)
+		}
 	}
 	if err := o.callers.check(o); err != nil {
 		return err
@@ -214,6 +227,8 @@ type hub struct {
 	policies   []*policyFile // the last one is for all callers that no other one is for; nil without a guard
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
+	store      store.Store // nil without -store
+	tokens     tokens
 	recorder   *console.Recorder
 	console    *console.Console      // nil without -http and -console
 	journal    *approval.FileJournal // nil without -journal
@@ -252,8 +267,17 @@ func (h *hub) open(ctx context.Context) (err error) {
 		}
 		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.events})
 	}
+	h.tokens = newTokens()
+	if h.opts.store != "" {
+		if h.store, err = openStore(ctx, h.opts.store, h.events); err != nil {
+			return fmt.Errorf("-store: %w", err)
+		}
+		if h.tokens, err = sharedTokens(ctx, h.store, h.events); err != nil {
+			return err
+		}
+	}
 	if h.opts.callers.isSet() {
-		if h.callers, err = newCallers(&h.opts.callers, &h.opts.logins); err != nil {
+		if h.callers, err = newCallers(&h.opts.callers, &h.opts.logins, h.store, h.events); err != nil {
 			return err
 		}
 	}
@@ -266,6 +290,9 @@ func (h *hub) open(ctx context.Context) (err error) {
 	}
 	h.recorder.ObserveServer(options)
 	h.middleware = options.Middleware
+	if !h.opts.search && !h.opts.scripts {
+		options.Store = h.store
+	}
 	h.server = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, options)
 	if err = h.server.Mount(provider, nil); err != nil {
 		return err
@@ -290,7 +317,7 @@ func (h *hub) openClients() (err error) {
 		return err
 	}
 	h.clients = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
-		Logger: h.logger, OnSession: h.telemetry.server.OnSession,
+		Logger: h.logger, OnSession: h.telemetry.server.OnSession, Store: h.store,
 	})
 	return h.clients.Mount(offered, nil)
 }
@@ -377,6 +404,9 @@ func (h *hub) close() error {
 	}
 	if h.closeTerminal != nil {
 		errs = append(errs, h.closeTerminal())
+	}
+	if h.store != nil {
+		errs = append(errs, h.store.Close())
 	}
 	if h.telemetry != nil {
 		errs = append(errs, h.telemetry.close(ctx))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -252,11 +253,11 @@ func TestFilesOfKeys(t *testing.T) {
 // TestRolesOfLaterRuns: a call that continues after its request has the roles of the caller's last token, and is refused if the program
 // does not know the caller.
 func TestRolesOfLaterRuns(t *testing.T) {
-	c, err := newCallers(&callerOptions{issuer: "https://login.example.com", name: "sub", roles: "roles"}, &loginOptions{})
+	c, err := newCallers(&callerOptions{issuer: "https://login.example.com", name: "sub", roles: "roles"}, &loginOptions{}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.roles.Add("ada", []string{"ops"})
+	c.remember(t.Context(), identity{"ada", []string{"ops"}})
 	for principal, want := range map[string]string{"ada": "[ops]", "bob": "unknown"} {
 		got := "unknown"
 		if s, err := c.subject(context.Background(), &mcp.Caller{Principal: principal}); err == nil {

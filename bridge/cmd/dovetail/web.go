@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,6 +107,7 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 	opts := &console.Options{
 		Recorder: h.recorder, Lock: h.lock, Hosts: h.opts.hosts, Origins: h.opts.origins(), Logger: h.events,
+		Token: h.tokens.Operator, ViewerToken: h.tokens.Viewer,
 		Command: func(server, tool string, arguments json.RawMessage) string {
 			return commandLine("dovetail", "-config", h.opts.config, "call", server, tool, string(arguments))
 		},
@@ -134,7 +134,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	case h.callers != nil:
 		tokens.Authenticate = func(r *http.Request) (string, bool) { return transport.Principal(r.Context()), true } // protect has admitted it
 	case !h.opts.open:
-		token = cmp.Or(token, rand.Text())
+		token = cmp.Or(token, h.tokens.Client)
 		tokens.Tokens = map[string]string{token: "client"}
 	}
 	access, err := gateway.NewAuthenticator(tokens)

@@ -3,7 +3,7 @@ module github.com/dovetail-go/dovetail/transport/store/nats
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 )

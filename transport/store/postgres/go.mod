@@ -3,7 +3,7 @@ module github.com/dovetail-go/dovetail/transport/store/postgres
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 )
 

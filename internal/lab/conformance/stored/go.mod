@@ -3,9 +3,9 @@ module github.com/dovetail-go/dovetail/internal/lab/conformance/stored
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
-	github.com/dovetail-go/dovetail/transport/store/nats v0.0.0
-	github.com/dovetail-go/dovetail/transport/store/redis v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
+	github.com/dovetail-go/dovetail/transport/store/nats v0.1.0
+	github.com/dovetail-go/dovetail/transport/store/redis v0.1.0
 )
 
 require (
