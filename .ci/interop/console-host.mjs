@@ -42,6 +42,11 @@ export class Host {
     return client;
   }
 
+  /** Shows the state of a build. */
+  build(state) {
+    this.#child.stdin.write(`build ${JSON.stringify(state)}\n`);
+  }
+
   /** Breaks the connections to pages. */
   cut() {
     this.#child.stdin.write("cut\n");

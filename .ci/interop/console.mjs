@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { eventually, launch, visit } from "./browser.mjs";
 import * as approvals from "./console-approvals.mjs";
+import * as dev from "./console-dev.mjs";
 import { call, DESK, EXACT, Host, open, outcome, PHONE, rowOf } from "./console-host.mjs";
 import * as reading from "./console-reading.mjs";
 
@@ -16,6 +17,7 @@ const watchTasks = (page) => page.addInitScript(() => {
 
 const scenarios = {
   ...approvals,
+  ...dev,
   ...reading,
 
   async shows_calls_as_they_are_made({ page, modern, legacy }) {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -86,7 +87,8 @@ type Console struct {
 	pages    *quota.Quota
 	ctx      context.Context
 	cancel   context.CancelFunc
-	running  sync.WaitGroup // of pages, and of calls that are made here
+	running  sync.WaitGroup         // of pages, and of calls that are made here
+	build    atomic.Pointer[[]byte] // the frame of the last build; nil without one
 
 	mu     sync.Mutex
 	closed bool

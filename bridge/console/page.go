@@ -27,6 +27,7 @@ type page struct {
 	// What was sent.
 	version uint64 // of the recorder
 	events  uint64 // the number of the last one
+	build   *[]byte
 	servers []byte
 	kept    []byte
 	seconds int64
@@ -103,7 +104,7 @@ func (p *page) send(frame []byte) error {
 	return p.socket.WriteMessage(websocket.TextMessage, frame)
 }
 
-// sendChanges sends the rows that have changed, and once a second the servers if they have changed.
+// sendChanges sends the rows and the build that have changed, and once a second the servers if they have changed.
 func (p *page) sendChanges() error {
 	rows, version := p.console.record.changedSince(p.version)
 	p.version = version
@@ -116,6 +117,12 @@ func (p *page) sendChanges() error {
 	}
 	if err := p.sendEvents(); err != nil {
 		return err
+	}
+	if build := p.console.build.Load(); build != p.build && p.role == operator {
+		p.build = build
+		if err := p.send(*build); err != nil {
+			return err
+		}
 	}
 	second := time.Now().Unix()
 	if second == p.seconds {

@@ -3,13 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge"
+	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -31,15 +34,15 @@ var devCommand = &command{
 	long: `The client keeps its session and is notified of changed lists. go run is replaced by go build: if
 the build fails, or the new program does not start, the old one keeps running. go run with -exec or
 with a version runs unchanged. Standard error shows the messages, the output of builds, and the
-standard error of the server.`,
+standard error of the server. It also has the link to a page with the calls and the last build.`,
 	run: runDev,
 }
 
 type devOptions struct {
-	watch, ext, http string
-	quiet            bool
-	interval         time.Duration
-	command          []string
+	watch, ext, http, console string
+	quiet                     bool
+	interval                  time.Duration
+	command                   []string
 }
 
 func runDev(ctx context.Context, env *environment, sub *command, line []string) error {
@@ -48,6 +51,7 @@ func runDev(ctx context.Context, env *environment, sub *command, line []string) 
 	flags.StringVar(&o.watch, "watch", "", "the `folder` with the source (default the current folder, or the folder of -C of go run)")
 	flags.StringVar(&o.ext, "ext", "", "the `extensions` of source files, separated by commas (default go,mod,sum,html,tmpl,css,js,sql for go run, and otherwise the extensions of widespread languages)")
 	flags.StringVar(&o.http, "http", "", "serve HTTP at this loopback `address`, without a token, at /mcp, in place of standard input and output")
+	flags.StringVar(&o.console, "console", "", "serve the console at this loopback `address` beside standard input and output (default 127.0.0.1:0); -http has it at /console/")
 	flags.BoolVar(&o.quiet, "quiet", false, "do not show the messages")
 	flags.DurationVar(&o.interval, "interval", 300*time.Millisecond, "how often the files are checked")
 	args, command, err := flags.parse(line)
@@ -57,10 +61,16 @@ func runDev(ctx context.Context, env *environment, sub *command, line []string) 
 	if len(args) > 0 || command == nil || o.interval <= 0 {
 		return flags.usage()
 	}
-	if o.http != "" {
-		if o.http, err = loopbackAddress("http", o.http); err != nil {
-			return err
-		}
+	if o.http != "" && o.console != "" {
+		return misuse("-console is for standard input and output: with -http, the console is at /console/")
+	}
+	if o.http == "" {
+		o.console, err = loopbackAddress("console", cmp.Or(o.console, "127.0.0.1:0"))
+	} else {
+		o.http, err = loopbackAddress("http", o.http)
+	}
+	if err != nil {
+		return err
 	}
 	o.command = command
 	return dev(ctx, o, env)
@@ -76,10 +86,16 @@ type devServer struct {
 	bridge *bridge.Bridge
 	server *server.Server // mounts bridge
 	runs   int
+
+	recorder *console.Recorder
+	console  *console.Console
 }
 
 func dev(ctx context.Context, o *devOptions, env *environment) error {
-	d := &devServer{opts: o, env: env, said: &startOutput{out: env.stderr, lines: make(map[string]bool)}}
+	d := &devServer{
+		opts: o, env: env, said: &startOutput{out: env.stderr, lines: make(map[string]bool)},
+		recorder: console.NewRecorder(&console.RecorderOptions{Bodies: true}),
+	}
 	d.logger = slog.New(slog.NewTextHandler(d.said, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	folder, err := os.MkdirTemp("", "dovetail-dev")
 	if err != nil {
@@ -92,7 +108,9 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 		return err
 	}
 	var configs []bridge.Config
+	began := time.Now()
 	config, err := d.next(ctx)
+	first := buildOf(began, err)
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -101,33 +119,75 @@ func dev(ctx context.Context, o *devOptions, env *environment) error {
 	default:
 		configs = append(configs, config)
 	}
-	opts := &bridge.Options{
-		Logger: d.logger, Name: func(_, name string) string { return name },
-		OnConnect: func(context.Context, *bridge.Bridge, string, []mcp.Tool) { d.said.running() },
-	}
-	if d.bridge, err = bridge.New(opts, configs...); err != nil {
+	if err := d.open(configs); err != nil {
 		return err
 	}
-	d.server = server.New(mcp.Implementation{Name: "dovetail-dev", Version: version()}, &server.Options{Logger: d.logger})
-	if err := d.server.Mount(d.bridge, nil); err != nil {
-		return err
-	}
+	d.console.ShowBuild(first)
 	watching, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { d.follow(watching, w, before) })
 	defer background.Wait()
 	defer stop()
-	var conn jsonrpc.Options
-	if !o.quiet {
-		conn.Trace = showTraffic(env.stderr)
+	return d.serve(ctx)
+}
+
+// open makes the server and its console.
+func (d *devServer) open(configs []bridge.Config) (err error) {
+	if d.bridge, err = bridge.New(&bridge.Options{
+		Logger: d.logger, Name: func(_, name string) string { return name },
+		OnConnect: func(context.Context, *bridge.Bridge, string, []mcp.Tool) { d.said.running() },
+	}, configs...); err != nil {
+		return err
 	}
-	if o.http == "" {
-		return stdio.Serve(ctx, d.server, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
+	options := &server.Options{Logger: d.logger}
+	d.recorder.ObserveServer(options)
+	d.server = server.New(mcp.Implementation{Name: "dovetail-dev", Version: version()}, options)
+	if err := d.server.Mount(d.bridge, nil); err != nil {
+		return err
 	}
-	return streamable.Serve(ctx, o.http, d.server, &streamable.ServeOptions{
-		Options:  streamable.Options{Logger: d.logger, Conn: conn},
-		OnListen: func(at net.Addr) { fmt.Fprintf(env.stderr, "serving  http://%s/mcp\n", at) },
+	d.console, err = console.New(d.server, d.bridge, &console.Options{
+		Recorder: d.recorder, Logger: d.logger,
+		Command: func(_, tool string, arguments json.RawMessage) string {
+			return commandLine(slices.Concat([]string{"dovetail", "call", tool, string(arguments), "--"}, d.opts.command)...)
+		},
 	})
+	return err
+}
+
+// serve serves clients and the console until ctx or the input ends.
+func (d *devServer) serve(ctx context.Context) (err error) {
+	var conn jsonrpc.Options
+	if !d.opts.quiet {
+		conn.Trace = showTraffic(d.env.stderr)
+	}
+	pages := http.NewServeMux()
+	pages.Handle("/console/", d.console)
+	if d.opts.http != "" {
+		return streamable.Serve(ctx, d.opts.http, d.server, &streamable.ServeOptions{
+			Options: streamable.Options{Logger: d.logger, Conn: conn}, Other: pages, OnShutdown: d.console.Close,
+			OnListen: func(at net.Addr) {
+				d.printLink(at)
+				fmt.Fprintf(d.env.stderr, "serving  http://%s/mcp\n", at)
+			},
+		})
+	}
+	site, err := listen("console", d.opts.console)
+	if err != nil {
+		return err
+	}
+	site.serve(pages)
+	d.printLink(site.listener.Addr())
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		site.stopAccepting()
+		err = errors.Join(err, d.console.Close(), site.shutdown(ctx))
+	}()
+	return stdio.Serve(ctx, d.server, &stdio.ServeOptions{Logger: d.logger, Conn: conn})
+}
+
+func (d *devServer) printLink(at net.Addr) {
+	fmt.Fprintf(d.env.stderr, "console  http://%s/console/#token=%s\n", at, d.console.Token())
 }
 
 // watch returns the watcher of the source and the state of the files.
@@ -179,7 +239,9 @@ func (d *devServer) next(ctx context.Context) (bridge.Config, error) {
 	}
 	d.runs++
 	d.said.running() // the lines of another build are new
-	return bridge.Config{Alias: "server", Dialer: &startDialer{stdio.Command(command[0], command[1:], opts), d.said}, Fingerprint: fmt.Sprint(d.runs)}, nil
+	config := bridge.Config{Alias: "server", Dialer: &startDialer{stdio.Command(command[0], command[1:], opts), d.said}, Fingerprint: fmt.Sprint(d.runs)}
+	d.recorder.ObserveUpstream(&config)
+	return config, nil
 }
 
 // withoutTime removes the time of log records, so that equal ones are equal lines.
@@ -247,13 +309,12 @@ func (d *devServer) follow(ctx context.Context, w *sourceWatcher, before map[str
 		}
 		before = after
 		fmt.Fprintf(d.env.stderr, "dovetail: %s changed\n", peertext.Escape(changed))
-		config, err := d.next(ctx)
-		if err == nil {
-			err = d.server.Start(ctx) // UpdateAll needs a bridge that runs
+		if file, err := filepath.Rel(w.folder, changed); err == nil {
+			changed = file
 		}
-		if err == nil {
-			err = d.bridge.UpdateAll(ctx, config)
-		}
+		d.console.ShowBuild(console.Build{State: console.Building, File: changed})
+		build, err := d.replace(ctx)
+		build.File = changed
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -262,7 +323,64 @@ func (d *devServer) follow(ctx context.Context, w *sourceWatcher, before map[str
 		default:
 			fmt.Fprintln(d.env.stderr, "dovetail: the server was replaced")
 		}
+		d.console.ShowBuild(build)
 	}
+}
+
+// replace builds the server, and replaces the running one.
+func (d *devServer) replace(ctx context.Context) (console.Build, error) {
+	began, tools := time.Now(), d.tools()
+	config, err := d.next(ctx)
+	if err == nil {
+		err = d.server.Start(ctx) // UpdateAll needs a bridge that runs
+	}
+	if err == nil {
+		err = d.bridge.UpdateAll(ctx, config)
+	}
+	build := buildOf(began, err)
+	if err == nil {
+		build.Added, build.Removed, build.Changed = differences(tools, d.tools())
+	}
+	return build, err
+}
+
+// tools returns the digests of the tools by their names.
+func (d *devServer) tools() map[string]string {
+	tools := make(map[string]string)
+	for e := range d.bridge.Catalog().All(mcp.KindTool) {
+		tools[e.Name] = e.Definition.Digest()
+	}
+	return tools
+}
+
+// differences returns the names of the tools that differ, in their order.
+func differences(before, after map[string]string) (added, removed, changed []string) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if digest, ok := before[name]; !ok {
+			added = append(added, name)
+		} else if digest != after[name] {
+			changed = append(changed, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := after[name]; !ok {
+			removed = append(removed, name)
+		}
+	}
+	return added, removed, changed
+}
+
+// buildOf describes a build that has ended with an error, or nil.
+func buildOf(began time.Time, err error) console.Build {
+	build := console.Build{State: console.Built, Took: time.Since(began)}
+	if err == nil {
+		return build
+	}
+	build.State, build.Text = console.BuildFailed, connectProblem(err, true)
+	if failed, ok := errors.AsType[*buildError](err); ok && failed.output != "" {
+		build.Text = failed.output
+	}
+	return build
 }
 
 // showTraffic returns a trace that prints the beginning of each message.
@@ -274,65 +392,4 @@ func showTraffic(w io.Writer) func(conn string, sent bool, frame []byte) {
 		}
 		fmt.Fprintln(w, "client", conn[:4], direction, peertext.Cut(peertext.EscapeJSON(frame), maxText))
 	}
-}
-
-// A goBuild builds the program that go run would run.
-type goBuild struct {
-	program               string // go
-	flags, packages, args []string
-	dir                   string // the value of -C, in which the program runs, or ""
-	folder                string // of the built programs
-	builds                int
-}
-
-// valueFlags are the build flags with a value in the next word.
-var valueFlags = []string{"C", "asmflags", "buildmode", "compiler", "covermode", "coverpkg", "exec", "gccgoflags", "gcflags", "installsuffix", "ldflags", "mod", "modfile", "o", "overlay", "p", "pgo", "pkgdir", "tags", "toolexec"}
-
-// parseGoRun returns the build for a command that is go run, and nil for others. It also returns nil if go build has no
-// equivalent: with -exec, and for a package with a version.
-func parseGoRun(command []string, folder string) *goBuild {
-	if len(command) < 3 || filepath.Base(command[0]) != "go" || command[1] != "run" {
-		return nil
-	}
-	b := &goBuild{program: command[0], folder: folder}
-	rest := command[2:]
-	for len(rest) > 0 && strings.HasPrefix(rest[0], "-") {
-		name, value, hasValue := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
-		count := 1
-		if !hasValue && slices.Contains(valueFlags, name) {
-			count = min(2, len(rest))
-			value = rest[count-1]
-		}
-		switch name {
-		case "exec":
-			return nil
-		case "C":
-			b.dir = value
-		}
-		b.flags, rest = append(b.flags, rest[:count]...), rest[count:]
-	}
-	for len(rest) > 0 && (len(b.packages) == 0 || strings.HasSuffix(rest[0], ".go") && strings.HasSuffix(b.packages[0], ".go")) {
-		b.packages, rest = append(b.packages, rest[0]), rest[1:]
-	}
-	if len(b.packages) == 0 || strings.Contains(b.packages[0], "@") {
-		return nil
-	}
-	b.args = rest
-	return b
-}
-
-// run builds the program, and returns the command that runs it. The output of the build goes to
-// stderr.
-func (b *goBuild) run(ctx context.Context, stderr io.Writer) ([]string, error) {
-	b.builds++
-	program := filepath.Join(b.folder, fmt.Sprintf("server%d.exe", b.builds)) // another name, since the old program runs
-	build := exec.CommandContext(ctx, b.program, slices.Concat([]string{"build"}, b.flags, []string{"-o", program}, b.packages)...)
-	build.Stdout, build.Stderr = stderr, stderr
-	if err := build.Run(); err != nil {
-		return nil, errors.Join(errors.New("the build failed"), ctx.Err())
-	}
-	if b.builds > 2 {
-		_ = os.Remove(filepath.Join(b.folder, fmt.Sprintf("server%d.exe", b.builds-2))) // it may run still
-	}
-	return append([]string{program}, b.args...), nil
 }

@@ -46,6 +46,8 @@ func TestDevRefuses(t *testing.T) {
 		"needs a loopback address":         {"-http", "0.0.0.0:0"},
 		"such as 127.0.0.1:8900, found :0": {"-http", ":0"},
 		"missing port":                     {"-http", "127.0.0.1"},
+		"-console needs a loopback":        {"-console", "0.0.0.0:0"},
+		"-console is for standard":         {"-console", "127.0.0.1:0", "-http", "127.0.0.1:0"},
 		"nothing is none":                  {"-watch", filepath.Join(folder, "nothing")},
 		"a.go is none":                     {"-watch", file},
 	} {
@@ -53,6 +55,13 @@ func TestDevRefuses(t *testing.T) {
 		if err := run(t.Context(), line, strings.NewReader(""), io.Discard, io.Discard); statusOf(err) != misused || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %s", flags, err, want)
 		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	added, removed, changed := differences(map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"}, map[string]string{"f": "1", "e": "1", "b": "2", "c": "1", "a": "2"})
+	if got := fmt.Sprint(added, removed, changed); got != "[e f] [d] [a b]" {
+		t.Error(got)
 	}
 }
 

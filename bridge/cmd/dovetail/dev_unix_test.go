@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,14 +23,35 @@ func fakeGo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "go")
 	script := `#!/bin/sh
-[ "$1 $2 $4" = "build -C -o" ] && [ ! -e "$3/broken" ] || exit 1
-printf '#!/bin/sh\npwd >ran\nexec "` + child(t)[1] + `"\n' >"$5"
+[ "$1 $2 $4" = "build -C -o" ] && [ ! -e "$3/broken" ] || { echo "main.go:3: undefined: x"; exit 1; }
+printf '#!/bin/sh\npwd >ran\nunset ` + asProgram + `\nexport ` + asServer + `=1\nexec "` + child(t)[1] + `"\n' >"$5"
 chmod +x "$5"
 `
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// startDev runs the program until the end of the test.
+func startDev(t *testing.T, line []string) *output {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &output{}
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, line, strings.NewReader(""), io.Discard, said)
+		said.close()
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	return said
 }
 
 // A server that cannot be built at first starts after a change, as go run would have started it.
@@ -40,21 +62,7 @@ func TestDevAfterBrokenBuild(t *testing.T) {
 			broken := filepath.Join(source, "broken")
 			write(t, broken, "")
 			line := []string{"dev", "-quiet", "-interval", "10ms", "-http", "localhost:0", "--", fakeGo(t), "run", "-C", source, "./server"}
-			ctx, cancel := context.WithCancel(t.Context())
-			said := &output{}
-			ended := make(chan error, 1)
-			go func() {
-				err := run(ctx, line, strings.NewReader(""), io.Discard, said)
-				said.close()
-				ended <- err
-			}()
-			t.Cleanup(func() {
-				http.DefaultClient.CloseIdleConnections()
-				cancel()
-				if err := <-ended; err != nil {
-					t.Errorf("ended with %v", err)
-				}
-			})
+			said := startDev(t, line)
 			url := said.await(t, `serving  (http://[\d.:]+/mcp)`)[1]
 			session := connect(t, streamable.Dial(url, nil), era)
 			if names := toolNames(t, session); len(names) != 0 {
@@ -72,6 +80,49 @@ func TestDevAfterBrokenBuild(t *testing.T) {
 				t.Errorf("the server ran in %s, error %v", ran, err)
 			}
 		})
+	}
+}
+
+// TestDevShowsBuilds: the page of dev has the output of a failed build, also if it is opened later, and then the tools that
+// the next build has changed. It has the calls of the client, which stays connected.
+func TestDevShowsBuilds(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		for _, flags := range [][]string{nil, {"-http", "localhost:0"}} {
+			t.Run(strings.Join(append(flags, era.String()), " "), func(t *testing.T) {
+				source, said := t.TempDir(), &output{}
+				broken := filepath.Join(source, "broken")
+				write(t, broken, "")
+				line := append(append([]string{"dev", "-quiet", "-interval", "10ms"}, flags...), "--", fakeGo(t), "run", "-C", source, "./server")
+				dialer := programDialer(t, said, line...)
+				if flags != nil { // its clients do not start it
+					said = startDev(t, line)
+					dialer = streamable.Dial(said.await(t, `serving  (http://[\d.:]+/mcp)`)[1], nil)
+				}
+				session := connect(t, dialer, era)
+				page := openConsole(t, said)
+				var build struct {
+					State, File, Text string
+					Took              int
+					Added, Removed    []string
+				}
+				page.until("build", &build, func() bool { return true })
+				if build.State != "failed" || build.File != "" || build.Took <= 0 || build.Text != "main.go:3: undefined: x\n" {
+					t.Errorf("the first build is %+v", build)
+				}
+				if err := os.Remove(broken); err != nil {
+					t.Fatal(err)
+				}
+				write(t, filepath.Join(source, "main.go"), "package main")
+				page.until("build", &build, func() bool { return build.State == "built" })
+				if build.File != "main.go" || build.Text != "" || !slices.Contains(build.Added, "greet") || len(build.Removed) > 0 {
+					t.Errorf("the second build is %+v", build)
+				}
+				if _, err := session.CallTool(t.Context(), "greet", greeting{"ada"}, nil); err != nil {
+					t.Fatal(err)
+				}
+				page.row("greet", "ok")
+			})
+		}
 	}
 }
 

@@ -195,15 +195,14 @@ func (h *hub) afterStart(handler http.Handler) http.Handler {
 
 // stopAccepting refuses new connections, so that no page of approvals reconnects.
 func (w *website) stopAccepting() {
-	_ = w.listener.Close() // the error of Serve is not needed
+	_ = w.listener.Close()
 	w.http.SetKeepAlivesEnabled(false)
+	<-w.served //nolint:errcheck // the listener is closed
 }
 
 // shutdown waits for the requests until ctx ends.
 func (w *website) shutdown(ctx context.Context) error {
-	err := errors.Join(w.http.Shutdown(ctx), w.http.Close())
-	<-w.served //nolint:errcheck // the listener is closed
-	return err
+	return errors.Join(w.http.Shutdown(ctx), w.http.Close())
 }
 
 // ready reports whether the servers have started. Like /livez, it needs no token and accepts every Host, since an

@@ -1,4 +1,5 @@
 import { ApprovalScreen } from "./approvals-screen.js";
+import { BuildPanel } from "./build.js";
 import { CallDetail } from "./detail.js";
 import { CallList } from "./calls.js";
 import { Feed } from "./feed.js";
@@ -28,6 +29,7 @@ const server = new ServerDetail(feed);
 const policy = new PolicyScreen(feed);
 const approvals = new ApprovalScreen(document.body.dataset.channel, counted);
 const title = document.title;
+const build = new BuildPanel();
 const callsScreen = node("div", "split", calls.element, call.element);
 const serversScreen = node("div", "split", servers.element, server.element);
 
@@ -69,6 +71,7 @@ function connection(state, why = STATES[state]) {
 function changed(what, ids) {
 	if (what === "hello") {
 		if (part(".role").textContent === "operator" && feed.role !== "operator") location.reload(); // forget what only operators see
+		build.draw();
 		part(".role").hidden = false;
 		part(".role").textContent = feed.role;
 		part("nav a[href='#policy']").hidden = !feed.may("whatif");
@@ -87,6 +90,8 @@ function changed(what, ids) {
 			servers.draw();
 			server.changed();
 		} else if (screen === "policy") policy.load();
+	} else if (what === "build") {
+		build.draw(feed.build);
 	} else if (what === "servers") {
 		if (route().screen === "servers") servers.draw();
 		server.changed();
@@ -156,5 +161,6 @@ setInterval(() => calls.tick(), 1000);
 const above = new ResizeObserver(() => approvals.requests.moved());
 for (const node of document.querySelectorAll(".bar, .token")) above.observe(node);
 
+part("main").before(build.element);
 draw();
 feed.open(token);

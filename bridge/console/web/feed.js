@@ -11,6 +11,7 @@ export class Feed {
 	servers = [];
 	events = []; // the oldest first
 	kept;
+	build;
 	role = "";
 	actions = new Set();
 	#ahead = 0; // microseconds by which the clock of the server is ahead
@@ -19,7 +20,7 @@ export class Feed {
 	#open = new Map(); // requests without an answer
 	#last = 0;
 
-	/** Calls connection(state, why), and changed(what, ids): hello, calls, servers, events or kept. */
+	/** Calls connection(state, why), and changed(what, ids): hello, calls, servers, events, kept or build. */
 	constructor(path, listener) {
 		this.#listener = listener;
 		this.#connection = new Connection(path, PROTOCOL, {
@@ -91,6 +92,10 @@ export class Feed {
 			case "kept":
 				this.kept = frame;
 				this.#listener.changed("kept");
+				return;
+			case "build":
+				this.build = frame;
+				this.#listener.changed("build");
 				return;
 			case "answer": {
 				const { resolve } = this.#open.get(frame.id) ?? {};

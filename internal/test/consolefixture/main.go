@@ -1,13 +1,14 @@
 // Consolefixture serves a bridge with one server, an MCP endpoint and the console, for the tests of the page in a browser.
-// .ci/browser runs it. It prints its addresses and tokens as one JSON object, and ends when its input ends.
+// .ci/browser runs it. It prints its addresses and tokens as one JSON object, and ends when its input ends. A line of its
+// input that begins with the word build has the state of a build that the console shows.
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -106,7 +107,13 @@ func run() error {
 	err = json.NewEncoder(os.Stdout).Encode(map[string]string{
 		"url": fmt.Sprintf("http://%s/console/", listener.Addr()), "token": page.Token(), "viewer": page.ViewerToken(), "mcp": fmt.Sprintf("http://%s/mcp", listener.Addr()),
 	})
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	for lines := bufio.NewScanner(os.Stdin); err == nil && lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "build "); ok {
+			var build console.Build
+			err = json.Unmarshal([]byte(text), &build)
+			page.ShowBuild(build)
+		}
+	}
 	err = errors.Join(err, web.Close())
 	<-served //nolint:errcheck // it was closed
 	return err
