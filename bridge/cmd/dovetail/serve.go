@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -64,7 +65,7 @@ var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 
 type serveOptions struct {
 	config, http, console, policy, approve, trust, token, journal, lock, store, storeEnv string
-	expiry, remember, reload                                                             time.Duration
+	expiry, remember, reload, drain                                                      time.Duration
 	open, launch, noApprovalToken, launchUnasked                                         bool
 	search, scripts, recordContents                                                      bool
 	hosts                                                                                []string
@@ -104,6 +105,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
 	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. Paths for plain HTTP keep all tools")
+	flags.DurationVar(&o.drain, "drain", 0, "how long requests are served after a signal to end, while /readyz says 503, so that a balancer can send them elsewhere")
 	flags.BoolVar(&o.recordContents, "record-contents", false, "let the console show arguments and results also if -http is not a loopback address; they are kept in memory")
 	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names and the address itself are always accepted", func(name string) error {
 		o.hosts = append(o.hosts, name)
@@ -137,6 +139,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-expiry: expected a positive duration")
 	case o.remember < 0:
 		return misuse("-remember: expected a positive duration, or 0")
+	case o.drain < 0 || o.drain > 0 && o.http == "":
+		return misuse("-drain is for -http: expected a positive duration, or 0")
 	case o.http == "" && o.approve == "channel":
 		return misuse("-approve channel needs -http, at which approvers connect")
 	case o.approve != "" && !slices.Contains(approveModes, o.approve):
@@ -186,7 +190,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 			return err
 		}
 	}
-	running, end := context.WithCancel(ctx)
+	running, end := context.WithCancel(context.WithoutCancel(ctx)) // also while the program drains
 	var background sync.WaitGroup
 	defer func() { end(); background.Wait() }()
 	background.Go(func() { h.follow(running) })
@@ -201,13 +205,19 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 			failed <- err
 		}
 	})
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-h.site.served:
-		return err
-	case err := <-failed:
-		return err
+	for stopping := ctx.Done(); ; {
+		select {
+		case <-stopping:
+			stopping = nil
+			h.draining.Store(true)
+			defer time.AfterFunc(o.drain, end).Stop()
+		case <-running.Done():
+			return nil
+		case err := <-h.site.served:
+			return err
+		case err := <-failed:
+			return err
+		}
 	}
 }
 
@@ -238,6 +248,7 @@ type hub struct {
 	engine     *code.Engine          // of -scripts
 	site       *website              // nil without -http and -console
 	started    chan struct{}         // closed when the servers have started, with -http
+	draining   atomic.Bool           // the program ends soon, and balancers should send no more requests
 
 	closeTerminal func() error // nil without questions at the terminal
 }

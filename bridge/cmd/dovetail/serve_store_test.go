@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
@@ -179,5 +180,31 @@ func TestStoreThatCannotBeUsed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || regexp.MustCompile("pass-word").MatchString(err.Error()+said.String()) {
 			t.Errorf("%s: the error is %v, want %s; printed is %s", test.flags, err, test.want, &said)
 		}
+	}
+}
+
+// TestServeDrains: after a signal, balancers see that the program ends, and requests are still served for the time of -drain.
+func TestServeDrains(t *testing.T) {
+	p := start(t, "-drain", "5s")
+	isReady := func(want int) func() bool {
+		return func() bool {
+			status, _, err := p.do(t.Context(), "", http.MethodGet, "/readyz", "")
+			return err == nil && status == want
+		}
+	}
+	waittest.Until(t, "200 at /readyz", isReady(http.StatusOK))
+	ended := make(chan error, 1)
+	go func() { ended <- p.end() }()
+	waittest.Until(t, "503 at /readyz", isReady(http.StatusServiceUnavailable))
+	for _, face := range p.frontends(t) {
+		if answer, err := face.call(t.Context(), "look", encoded(t, line{Path: p.path("file"), Text: "x"})); err != nil {
+			t.Errorf("%s: %s %v", face.name, answer, err)
+		}
+	}
+	if err := waittest.Receive(t, "the end", ended); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := p.do(t.Context(), "", http.MethodGet, "/livez", ""); err == nil {
+		t.Error("after its end, the program answers")
 	}
 }

@@ -205,9 +205,13 @@ func (w *website) shutdown(ctx context.Context) error {
 	return errors.Join(w.http.Shutdown(ctx), w.http.Close())
 }
 
-// ready reports whether the servers have started. Like /livez, it needs no token and accepts every Host, since an
+// ready reports whether the servers have started, and the program is not about to end. Like /livez, it needs no token and accepts every Host, since an
 // orchestrator sends an address. Neither has details.
 func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
+	if h.draining.Load() {
+		http.Error(w, "this program is about to end", http.StatusServiceUnavailable)
+		return
+	}
 	select {
 	case <-h.started:
 		_, _ = io.WriteString(w, "ok\n")
