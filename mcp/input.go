@@ -27,13 +27,16 @@ func (i *InputRequest) appendJSON(dst []byte) ([]byte, error) {
 
 // An InputRequired is the error of a call that needs an answer of its caller, or that continues as a
 // task. It is not a failure: the protocol layer asks the question or creates the task, and runs the
-// call again. Middleware must return it unchanged.
+// call again. Middleware must return it unchanged, except for Withdrawn.
 type InputRequired struct {
 	// Requests has the open questions by key.
 	Requests map[string]InputRequest
 	// Task, if not nil, makes the call a task of the server that has received it; see
 	// [Call.BecomeTask]. The questions are asked first.
 	Task *TaskRequest
+	// Withdrawn, if not nil, withdraws the questions when it is closed, and the call runs again without their answers. This works
+	// while a session of the legacy era asks its client. Other clients ask by themselves, and then make the call again.
+	Withdrawn <-chan struct{}
 }
 
 // WantsTask reports whether the call continues as a task now: Task is set, and no question is open.

@@ -133,6 +133,19 @@ const scenarios = {
     assert.match(await page.locator("textarea").inputValue(), /no-deletes/);
   },
 
+  async cancels_a_call({ page, modern, legacy }) {
+    for (const client of [modern, legacy]) {
+      const slow = call(client, "slow", { n: 60_000 }).then(() => "a result", (error) => error.message);
+      await outcome(page, "slow", "running");
+      await open(page, "slow");
+      await page.getByRole("button", { name: "Cancel the call…" }).click();
+      await page.waitForTimeout(600);
+      await page.locator(".confirm .accept").click();
+      await outcome(page, "slow", "canceled");
+      assert.match(await slow, /an operator has canceled the call; it may have been executed/);
+    }
+  },
+
   async shows_what_happened({ page }) {
     await page.getByRole("link", { name: /^Servers/ }).click();
     await page.locator(".events li", { hasText: "files: the server is ready" }).waitFor();

@@ -36,6 +36,9 @@ func (c *Console) do(ctx context.Context, q *question) (any, error) {
 		return c.try(ctx, q.Exposed, q.Arguments)
 	case "again":
 		return c.again(ctx, q.Call)
+	case "cancel":
+		c.opts.Logger.Info("console cancels a call", "operator", c.opts.Name, "call", q.Call)
+		return done{}, c.cancelCall(ctx, q.Call)
 	case "restart":
 		c.opts.Logger.Info("console restarts a server", "operator", c.opts.Name, "server", q.Alias)
 		return done{}, c.bridge.Restart(q.Alias)

@@ -266,7 +266,7 @@ func (c *Console) actions(of role) []string {
 	if of != operator {
 		return []string{}
 	}
-	actions := []string{"call", "try", "again"}
+	actions := []string{"call", "try", "again", "cancel"}
 	if c.bridge != nil {
 		actions = append(actions, "server", "restart", "refresh")
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"testing"
 
 	"github.com/dovetail-go/dovetail/policy"
@@ -24,6 +25,9 @@ func (r *Recorder) Call(t testing.TB, id uint64) *shownCall {
 
 // WhatIf returns what a policy would have decided on the kept calls.
 func (r *Recorder) WhatIf(text string) *verdict { return r.whatIf([]byte(text), policy.Compile) }
+
+// Cancel cancels a call as operators do.
+func (c *Console) Cancel(ctx context.Context, id uint64) error { return c.cancelCall(ctx, id) }
 
 // Events returns what has happened, as operators get it.
 func (r *Recorder) Events() []detailedEvent {

@@ -73,6 +73,7 @@ func (r *Recorder) changedSince(version uint64) ([]shownRow, uint64) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.expire(now)
 	var rows []shownRow
 	for e := r.changes.Back(); e != nil && e.Value.(*row).version > version; e = e.Prev() {
 		rows = append(rows, e.Value.(*row).shown(now))

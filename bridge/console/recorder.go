@@ -41,17 +41,18 @@ type Recorder struct {
 	bodies  bool
 	secrets atomic.Pointer[peertext.Redactor]
 
-	mu       sync.Mutex
-	hidden   []string // the secrets
-	lastID   uint64
-	version  uint64    // increased by each change of a row
-	changes  list.List // of *row, the last changed at the back
-	rows     *shelf
-	contents *shelf
-	byID     map[uint64]*row
-	byCall   map[string]*row // that have not ended, by the id of the call
-	byTask   map[string]*row
-	servers  map[string]*statistics
+	mu        sync.Mutex
+	hidden    []string // the secrets
+	lastID    uint64
+	version   uint64    // increased by each change of a row
+	changes   list.List // of *row, the last changed at the back
+	rows      *shelf
+	contents  *shelf
+	byID      map[uint64]*row
+	byCall    map[string]*row // that have not ended, by the id of the call
+	byTask    map[string]*row
+	questions list.List // of *row whose callers are asked, the first at the front
+	servers   map[string]*statistics
 
 	events    []event // the oldest first
 	lastEvent uint64
@@ -205,12 +206,32 @@ func (r *Recorder) outermost(next mcp.Handler) mcp.Handler {
 				r.sawTask(textOf(call.Member("taskId")), state, 1)
 			}
 			return result, err
+		case method == mcp.MethodTasksCancel:
+			if result, err = next(ctx, call); err == nil {
+				r.taskCanceled(textOf(call.Member("taskId")))
+			}
+			return result, err
 		case !isRecorded(method):
 			return next(ctx, call)
 		}
-		row, outcome := r.begin(ctx, call), frontend.Panicked
-		defer func() { r.end(row, outcome, result, err) }()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		row, outcome := r.begin(ctx, call, cancel), frontend.Panicked
+		if row == nil {
+			return nil, ErrCanceled
+		}
+		defer func() {
+			withdrawn := r.end(row, outcome, result, err)
+			if asks, ok := mcp.AsInputRequired(err); ok {
+				asked := *asks
+				asked.Withdrawn = withdrawn
+				err = &asked
+			}
+		}()
 		result, err = next(context.WithValue(ctx, rowKey{}, row), call)
+		if err != nil && context.Cause(ctx) == ErrCanceled {
+			result, err = nil, ErrCanceled
+		}
 		outcome, result, err = frontend.Outcome(call, result, err)
 		return result, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,10 @@ type text struct {
 }
 
 // newUpstream returns a server with tools that take fixed times.
-func newUpstream() *server.Server {
+func newUpstream() *server.Server { return newUpstreamWith(new(atomic.Int32)) }
+
+// newUpstreamWith is newUpstream, and counts the calls that were canceled.
+func newUpstreamWith(canceled *atomic.Int32) *server.Server {
 	s := server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{Logger: quiet()})
 	add := func(name string, f func(ctx context.Context, r *server.Request, in text) (string, error)) {
 		server.AddTool(s, server.Tool{Name: name, TextOnly: true}, f)
@@ -49,6 +53,13 @@ func newUpstream() *server.Server {
 		r.Logger("cold").WarnContext(ctx, "the cache is cold")
 		return "done", r.Progress(ctx, 61, 100, "page 61")
 	})
+	hang := func(ctx context.Context, _ *server.Request, _ text) (string, error) {
+		<-ctx.Done()
+		canceled.Add(1)
+		return "", ctx.Err()
+	}
+	add("hang", hang)
+	server.AddTool(s, server.Tool{Name: "hang_task", TextOnly: true, Task: server.TaskOptional}, hang)
 	add("write", func(_ context.Context, _ *server.Request, in text) (string, error) { return in.Text, nil })
 	server.AddRawTool(s, server.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, r *server.Request, in json.RawMessage) (mcp.Result, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(in))}}, nil
@@ -73,6 +84,7 @@ type rig struct {
 	server   *server.Server
 	bridge   *bridge.Bridge
 	compiled *policy.Compiled
+	canceled atomic.Int32 // calls at the server of the bridge
 }
 
 // newRig starts a rig. A person accepts each request after 3 seconds.
@@ -92,15 +104,19 @@ func rigWith(t testing.TB, rules string, upstream client.Era, recorder *console.
 	if r.compiled, err = policy.Compile(parsed); err != nil {
 		t.Fatal(err)
 	}
-	person := approval.ApproverFunc(func(_ context.Context, request *approval.Request) (approval.Answer, error) {
-		pass(3 * time.Second)
+	person := approval.ApproverFunc(func(ctx context.Context, request *approval.Request) (approval.Answer, error) {
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return approval.Answer{}, ctx.Err()
+		}
 		if string(request.Arguments) == `{"text":"bad"}` {
 			return approval.Answer{By: "ada", Reason: "not today"}, nil
 		}
 		return approval.Answer{Approved: true, By: "ada"}, nil
 	})
 	asking := &approval.Options{Logger: quiet()}
-	behind := newUpstream()
+	behind := newUpstreamWith(&r.canceled)
 	t.Cleanup(func() { _ = behind.Shutdown(context.Background()) })
 	config := bridge.Config{Alias: "files", Dialer: transport.Pipe(behind), ProxyOptions: bridge.ProxyOptions{Era: upstream, Logger: quiet()}}
 	options := &server.Options{Logger: quiet()}
@@ -127,8 +143,12 @@ func (r *rig) connect(t testing.TB, era client.Era) *client.Session {
 	ctx := transport.WithPrincipal(t.Context(), "ada")
 	session, err := client.Connect(ctx, transport.Pipe(r.server), &client.Options{
 		Era: era, Logger: quiet(), Info: mcp.Implementation{Name: "editor", Version: "2"}, LogLevel: mcp.LevelInfo,
-		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			pass(4 * time.Second)
+		Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			select {
+			case <-time.After(4 * time.Second):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"value":"three"}`)}, nil
 		},
 	})

@@ -39,6 +39,12 @@ type row struct {
 	taskID   string
 	contents [parts]*content
 
+	from      *mcp.Caller             // until the call has ended
+	cancel    context.CancelCauseFunc // of the last run
+	withdrawn chan struct{}           // closed when the question to the caller is withdrawn
+	askedAt   time.Time
+	inAsked   *list.Element // while the caller is asked
+
 	began, ended time.Time // ended is zero for a call that has not ended
 	outcome      string
 	kind         mcp.Kind
@@ -111,8 +117,9 @@ const (
 	maxNotice = 1 << 10
 )
 
-// begin returns the row of a call: that of its earlier runs, or a new one.
-func (r *Recorder) begin(ctx context.Context, call *mcp.Call) *row {
+// begin returns the row of a call: that of its earlier runs, or a new one. It returns nil for a call that was canceled between
+// two runs. cancel cancels the run.
+func (r *Recorder) begin(ctx context.Context, call *mcp.Call, cancel context.CancelCauseFunc) *row {
 	now := time.Now()
 	var sent *body
 	if text := call.Member("arguments"); r.bodies && text != nil {
@@ -121,7 +128,11 @@ func (r *Recorder) begin(ctx context.Context, call *mcp.Call) *row {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := call.ID()
+	r.expire(now)
 	w := r.byCall[id]
+	if w != nil && !w.ended.IsZero() {
+		return nil
+	}
 	if w == nil || id == "" {
 		w = r.newRow(call, now)
 		if made, ok := ctx.Value(madeKey{}).(func(row uint64)); ok {
@@ -137,10 +148,8 @@ func (r *Recorder) begin(ctx context.Context, call *mcp.Call) *row {
 		}
 	}
 	w.advance(now)
-	if w.asked {
-		w.asked = false
-		w.in[person]--
-	}
+	r.stopAsking(w)
+	w.from, w.cancel = call.Caller, cancel
 	if task := call.TaskID(); task != "" && w.taskID == "" {
 		w.taskID = task
 		r.byTask[task] = w
@@ -187,8 +196,8 @@ func kindOf(method string) mcp.Kind {
 	return mcp.KindTool
 }
 
-// end ends a run, and the call unless it goes on.
-func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) {
+// end ends a run, and the call unless it goes on. It returns the channel that is closed when the question of the run is withdrawn.
+func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) (withdrawn <-chan struct{}) {
 	now := time.Now()
 	asks, _ := mcp.AsInputRequired(err)
 	task, _ := got.(*mcp.Task)
@@ -205,9 +214,10 @@ func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) {
 	w.advance(now)
 	w.running--
 	switch {
+	case !w.ended.IsZero(): // as a task that was canceled
 	case asks != nil && !asks.WantsTask():
-		w.asked = true
-		w.in[person]++
+		w.withdrawn = make(chan struct{})
+		r.ask(w, now)
 	case asks != nil: // it is run again
 	case task != nil && !task.Status.Ended():
 		w.taskID = task.TaskID
@@ -218,10 +228,13 @@ func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) {
 		r.finish(w, now, outcome, kept, err)
 	}
 	r.touch(w)
+	return w.withdrawn
 }
 
 // finish ends a call. The mutex is held.
 func (r *Recorder) finish(w *row, now time.Time, outcome string, kept *body, err error) {
+	r.stopAsking(w)
+	w.from = nil
 	w.ended, w.outcome = now, words(outcome, err)
 	delete(r.byCall, w.callID)
 	if kept != nil {
@@ -346,6 +359,7 @@ func (r *Recorder) forget(w *row) {
 	delete(r.byID, w.id)
 	delete(r.byCall, w.callID)
 	delete(r.byTask, w.taskID)
+	r.stopAsking(w)
 	r.changes.Remove(w.changed)
 	r.release(w)
 	for _, c := range w.contents {

@@ -109,9 +109,21 @@ export class CallDetail {
 		return list;
 	}
 
+	async #cancel() {
+		const { id, exposed } = this.#shown.row;
+		if (!(await confirmed(`Cancel the call of ${exposed}?`, "Its caller gets an error, and the server is told. What it has done until now stays done.", "Cancel the call"))) return;
+		try {
+			await this.#feed.ask({ do: "cancel", call: id });
+			this.#say.textContent = "Canceled.";
+		} catch (error) {
+			this.#say.textContent = error.message;
+		}
+	}
+
 	#acts() {
 		const acts = [];
 		if (this.#shown && this.#feed.may("again")) acts.push(button("Call again…", () => this.#again(), { key: "t" }));
+		if (this.#shown && !this.#shown.row.ended && this.#feed.may("cancel")) acts.push(button("Cancel the call…", () => this.#cancel()));
 		if (this.#shown?.command && navigator.clipboard) acts.push(button("Copy as command", () => { this.copy(); this.#say.textContent = "Copied."; }, { key: "c" }));
 		if (navigator.clipboard) acts.push(button("Copy link", () => { navigator.clipboard.writeText(location.href); this.#say.textContent = "Copied, without the token."; }));
 		return acts;

@@ -121,14 +121,14 @@ func FailureOf(err error) *Failure {
 		return &Failure{Code: Internal, Status: http.StatusInternalServerError, Message: failed.Error(), Err: err}
 	}
 	switch {
+	case errors.Is(err, context.Canceled):
+		return &Failure{Canceled, http.StatusServiceUnavailable, "the call was canceled; it may have been executed", nil, err}
 	case wire != nil && wire.Code == jsonrpc.InvalidParams:
 		return failure(BadParams, http.StatusUnprocessableEntity)
 	case wire != nil:
 		return failure(ServerError, http.StatusBadGateway)
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Failure{TimedOut, http.StatusGatewayTimeout, "the call took too long; it may have been executed", nil, err}
-	case errors.Is(err, context.Canceled):
-		return &Failure{Canceled, http.StatusServiceUnavailable, "the call was canceled; it may have been executed", nil, err}
 	default:
 		return failure(Internal, http.StatusInternalServerError)
 	}

@@ -84,7 +84,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/streamable/serve.go":            "the web server; Serve waits for it",
 		"internal/era/client.go":                   "the two requests that may open a session; Open waits for them",
 		"internal/era/legacy_task.go":              "ends a wait for a task when the server shuts down; the wait waits for it",
-		"internal/era/legacy_server.go":            "notifies a session of changes, the transport that made the link waits for it; ends its watches with the link, which only takes a lock",
+		"internal/era/legacy_server.go":            "notifies a session of changes, the transport that made the link waits for it; ends its watches with the link, which only takes a lock; withdraws questions, the call that asks waits for it",
 		"internal/era/modern_client.go":            "answers the questions of one round together; the round waits for all answers",
 		"internal/era/session_record.go":           "repeats subscriptions; Resubscribe waits for all of them",
 		"internal/era/wait.go":                     "a subscription to a task; the wait for the task waits for it",

@@ -162,7 +162,7 @@ bridge/internal/frontend: jsonrpc mcp transport server policy approval bridge in
 bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard bridge/internal/frontend internal/jsonscan
                           net/http
 bridge/internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
-bridge/console:           jsonrpc mcp transport/httptransport server policy approval bridge bridge/internal/frontend bridge/pin internal/httpguard internal/jsonscan
+bridge/console:           jsonrpc mcp transport/httptransport server policy approval bridge bridge/internal/frontend bridge/pin internal/era internal/httpguard internal/jsonscan
                           internal/peertext internal/quota internal/webpage internal/wsconn net/http github.com/gorilla/websocket
 bridge/control:           mcp transport/httptransport server server/process server/shell bridge bridge/config bridge/gateway net/http
 bridge/toolserver:        jsonrpc mcp transport transport/httptransport server client policy approval bridge bridge/config bridge/llm bridge/gateway internal/deadline

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
+	"github.com/dovetail-go/dovetail/internal/era"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/mcp"
+)
+
+// ErrCanceled is the error of a call that an operator has canceled, and the cause with which the context of the call ends. Its
+// caller gets an internal error whose data has the type CANCELED. For [errors.Is], it is a [context.Canceled] too.
+var ErrCanceled error = canceledError{}
+
+type canceledError struct{}
+
+func (canceledError) Error() string {
+	return "an operator has canceled the call; it may have been executed"
+}
+
+func (canceledError) Is(target error) bool { return target == context.Canceled }
+
+func (e canceledError) As(target any) bool {
+	wire, ok := target.(**jsonrpc.Error)
+	if ok {
+		*wire = &jsonrpc.Error{Code: jsonrpc.InternalError, Message: e.Error(), Data: json.RawMessage(`{"type":"CANCELED","executed":"maybe"}`)}
+	}
+	return ok
+}
+
+var (
+	errEnded   = errors.New("the call has ended")
+	errBetween = errors.New("the call is about to continue as a task: try again")
+)
+
+// cancelCall cancels a call: its runs, the questions that are asked, and its task. Its caller gets [ErrCanceled], or the state of the
+// task.
+func (c *Console) cancelCall(ctx context.Context, id uint64) error {
+	task, caller, err := c.record.cancel(id)
+	if err != nil || task == "" {
+		return err
+	}
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodTasksCancel, json.RawMessage(`{"taskId":`+jsonscan.Quote(task)+`}`))
+	if err != nil {
+		return err
+	}
+	call := mcp.NewCall(request, caller, nil)
+	_, err = c.server.Serve(ctx, &call)
+	return err
+}
+
+// cancel cancels a call. If it has a task, it returns the task and its caller instead.
+func (r *Recorder) cancel(id uint64) (task string, caller *mcp.Caller, err error) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.byID[id]
+	switch {
+	case w == nil:
+		return "", nil, errNotKept
+	case !w.ended.IsZero():
+		return "", nil, errEnded
+	case w.taskID != "":
+		return w.taskID, w.from, nil
+	case w.running > 0:
+		w.cancel(ErrCanceled) // the run ends the row
+	case w.asked:
+		w.advance(now)
+		r.finish(w, now, frontend.Canceled, nil, ErrCanceled)
+		r.byCall[w.callID] = w // so that it does not run again
+		close(w.withdrawn)
+		r.touch(w)
+	default:
+		return "", nil, errBetween
+	}
+	return "", nil, nil
+}
+
+// taskCanceled ends the call of a task that was canceled.
+func (r *Recorder) taskCanceled(id string) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.byTask[id]; w != nil && w.ended.IsZero() {
+		w.advance(now)
+		r.finish(w, now, frontend.Canceled, nil, nil)
+		r.touch(w)
+	}
+}
+
+// ask notes that the caller of a row is asked from now on. The mutex is held.
+func (r *Recorder) ask(w *row, now time.Time) {
+	w.asked = true
+	w.in[person]++
+	w.askedAt, w.inAsked = now, r.questions.PushBack(w)
+}
+
+// stopAsking notes that the caller of a row is no longer asked. The mutex is held.
+func (r *Recorder) stopAsking(w *row) {
+	if !w.asked {
+		return
+	}
+	w.asked = false
+	w.in[person]--
+	r.questions.Remove(w.inAsked)
+}
+
+// expire ends the calls whose callers have not answered in time: then no run can continue them. The mutex is held.
+func (r *Recorder) expire(now time.Time) {
+	for e := r.questions.Front(); e != nil && now.Sub(e.Value.(*row).askedAt) >= era.StateLifetime; e = r.questions.Front() {
+		w := e.Value.(*row)
+		w.advance(now)
+		r.finish(w, now, "approval_timeout", nil, nil)
+		r.touch(w)
+	}
+}
