@@ -444,7 +444,7 @@ func TestResultsBeforeAQuestionAreLimited(t *testing.T) {
 			keep = memory
 		}
 		for _, c := range []string{"x", "<", "é"} {
-			r := newReplica(t, newSlowTools((&ledger{}).do), keep, code.Limits{})
+			r := newReplica(t, newSlowTools((&ledger{}).do), keep, code.Limits{Computing: time.Minute})
 			script := func(n int) string {
 				return fmt.Sprintf(`let n = 0; for (let i = 0; i < %d; i++) n += (await tools.read({text: %q.repeat(%d)})).length; await tools.ask({text: "q"}); return n`, calls, c, n/len(c)/calls)
 			}
