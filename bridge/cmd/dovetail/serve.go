@@ -41,6 +41,7 @@ var serveCommand = &command{
   /run                   programs that use the tool server of ipybox
   /livez, /readyz        200 while the program runs, and when its servers have started, without a token
   /states                the states of the servers
+  /store                 whether the store of -store can be used now
   /console/              a page with the calls, the servers and the policy
   /metrics               metrics for Prometheus
 

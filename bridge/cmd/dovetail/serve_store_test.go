@@ -43,6 +43,9 @@ func TestReplicasShareAStore(t *testing.T) {
 	if one, two := first.printedTokens(t), second.printedTokens(t); fmt.Sprint(one) != fmt.Sprint(two) {
 		t.Errorf("the tokens are %s and %s", one, two)
 	}
+	if status, text, err := first.do(t.Context(), first.token, http.MethodGet, "/store", ""); err != nil || status != http.StatusOK || !strings.Contains(string(text), `"store":"reachable"`) {
+		t.Errorf("/store says %d %s %v", status, text, err)
+	}
 	second.decide(t, accept)
 	for _, face := range first.frontends(t) {
 		file := first.path(fmt.Sprintf("%x", face.name))

@@ -161,6 +161,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	clients.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
 	clients.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
 	clients.Handle("/metrics", access.Handler(h.telemetry.metrics))
+	clients.Handle("/store", access.Handler(streamable.StoreStatus(h.clients)))
 	clients.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
 	admitted := http.Handler(clients)
 	if h.callers != nil {
@@ -177,7 +178,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	} else if token != h.opts.token {
 		fmt.Fprintf(h.env.stderr, "clients  Authorization: Bearer %s\n", token)
 	}
-	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /states and /metrics\n", w.listener.Addr())
+	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /states, /store and /metrics\n", w.listener.Addr())
 	return nil
 }
 
@@ -205,8 +206,8 @@ func (w *website) shutdown(ctx context.Context) error {
 	return errors.Join(w.http.Shutdown(ctx), w.http.Close())
 }
 
-// ready reports whether the servers have started, and the program is not about to end. Like /livez, it needs no token and accepts every Host, since an
-// orchestrator sends an address. Neither has details.
+// ready reports whether the servers have started, and the program is not about to end. Like /livez, it needs no token and accepts
+// every Host, since an orchestrator sends an address. Neither has details.
 func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
 	if h.draining.Load() {
 		http.Error(w, "this program is about to end", http.StatusServiceUnavailable)
