@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { eventually, launch, visit } from "./browser.mjs";
+import * as access from "./console-access.mjs";
 import * as approvals from "./console-approvals.mjs";
 import * as dev from "./console-dev.mjs";
+import * as feed from "./console-feed.mjs";
 import { call, DESK, EXACT, Host, open, outcome, PHONE, rowOf } from "./console-host.mjs";
 import * as reading from "./console-reading.mjs";
 
@@ -16,8 +18,10 @@ const watchTasks = (page) => page.addInitScript(() => {
 });
 
 const scenarios = {
+  ...access,
   ...approvals,
   ...dev,
+  ...feed,
   ...reading,
 
   async shows_calls_as_they_are_made({ page, modern, legacy }) {
@@ -214,6 +218,10 @@ const scenarios = {
   },
 };
 
+const PATIENCE = 180_000; // milliseconds for a scenario
+
+const late = () => new Promise((_, reject) => setTimeout(() => reject(new Error("it takes too long")), PATIENCE).unref());
+
 /** Runs a scenario with a new host, a page and two clients. */
 async function run(browser, scenario) {
   host = await Host.start();
@@ -222,7 +230,7 @@ async function run(browser, scenario) {
     const stage = { browser, host, modern, legacy, expected: /^$/ }; // of troubles
     const { page, troubles, sent } = await visit(browser, host.link, { viewport: DESK, before: watchTasks });
     await page.locator(".connection[data-state=connected]").waitFor();
-    await scenario(Object.assign(stage, { page, sent }));
+    await Promise.race([scenario(Object.assign(stage, { page, sent })), late()]);
     assert.deepEqual(troubles.filter((trouble) => !stage.expected.test(trouble)), []);
     await page.context().close();
     for (const client of [modern, legacy]) await client.close().catch(() => {}); // a scenario may have killed the host

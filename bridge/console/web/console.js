@@ -119,16 +119,36 @@ function counted(count, news) {
 
 function move(by) {
 	const { screen } = route();
-	const next = screen === "servers" ? servers.next(by) : calls.next(by);
+	const next = { servers, calls }[screen]?.next(by);
 	if (next === undefined) return;
 	location.hash = `#${screen}/${encodeURIComponent(next)}`;
 	part("tr[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
 }
 
+let reading = false; // a row was opened with the keyboard
+let last = location.hash;
+
+const linkTo = (hash) => [...document.querySelectorAll(".list a")].find((link) => link.hash === hash && link.checkVisibility());
+
+/** Moves the focus to what was opened with the keyboard, and back to its row when its row is shown again. */
+function moveFocus() {
+	if (reading) part(".detail")?.focus();
+	else if (document.activeElement === document.body) linkTo(last)?.focus();
+	reading = false;
+	last = location.hash;
+}
+
+function leaveDetail() {
+	if (!document.activeElement.closest(".detail")) return;
+	const link = linkTo(location.hash);
+	if (link) link.focus();
+	else location.hash = `#${route().screen}`;
+}
+
 const KEYS = {
 	j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
 	"/": () => onCalls() && calls.focusFilter(), p: () => onCalls() && calls.pause(), t: () => onCalls() && call.again(), c: () => onCalls() && call.copy(),
-	"?": () => part(".help").showModal(),
+	"?": () => part(".help").showModal(), Escape: () => leaveDetail(),
 };
 const onCalls = () => route().screen === "calls";
 
@@ -137,7 +157,7 @@ onKeys(switchable(part(".shortcuts input")), (key, event) => {
 	if (!Object.hasOwn(KEYS, key)) return;
 	if (key.startsWith("Arrow") && event.target.matches("pre, .detail")) return; // scrolls
 	event.preventDefault();
-	if (!event.repeat || "jkArrowDownArrowUp".includes(key)) KEYS[key]();
+	if (!event.repeat || /^(j|k|Arrow)/.test(key)) KEYS[key]();
 }, (event) => (event.target.closest(".card") ? leaveField(event) : event.target.blur()));
 
 part(".token").onsubmit = (event) => {
@@ -156,11 +176,16 @@ addEventListener("online", () => {
 addEventListener("hashchange", () => {
 	if (location.hash.startsWith("#token=")) feed.open(takeToken()); // another link in the same tab
 	draw();
+	moveFocus();
+});
+part("main").addEventListener("click", ({ target, detail }) => {
+	const link = target.closest(".list a");
+	if (link && detail === 0) link.hash === location.hash ? part(".detail").focus() : (reading = true);
 });
 setInterval(() => calls.tick(), 1000);
-const above = new ResizeObserver(() => approvals.requests.moved());
-for (const node of document.querySelectorAll(".bar, .token")) above.observe(node);
 
 part("main").before(build.element);
+const above = new ResizeObserver(() => approvals.requests.moved());
+for (let node = part("main").previousElementSibling; node; node = node.previousElementSibling) above.observe(node);
 draw();
 feed.open(token);

@@ -20,6 +20,7 @@ export class CallDetail {
 	constructor(feed) {
 		this.#feed = feed;
 		this.element.setAttribute("aria-label", "The selected call");
+		this.element.tabIndex = -1;
 		this.select(undefined);
 	}
 
@@ -28,6 +29,7 @@ export class CallDetail {
 		this.#id = id;
 		this.#shown = undefined;
 		this.#reveal = false;
+		if (this.element.contains(document.activeElement)) this.element.focus(); // what has the focus disappears
 		this.#parts.show([]);
 		this.element.scrollTop = 0;
 		this.#say = statusLine();
@@ -103,6 +105,7 @@ export class CallDetail {
 			const us = name === "rest" ? rest : row[name];
 			if (us < 1 && name !== "served") continue;
 			const part = node("i", name);
+			part.dataset.us = us;
 			part.style.width = `${Math.max(0.5, (us / Math.max(1, row.took)) * 100)}%`;
 			list.append(node("dt", "", label), node("dd", "", node("span", "track", part), node("span", "v", took(us))));
 		}

@@ -8,7 +8,7 @@ const MAX_SHOWN = 100;
 export function happened(all, server) {
 	const events = all.filter((event) => server === undefined || event.server === server).slice(-MAX_SHOWN).reverse();
 	if (events.length === 0) return [];
-	return [["happened", events, () => node("section", "happened", node("h3", "", "What happened"), node("ol", "events", ...events.map((event) => item(event, server))))]];
+	return [["happened", events, () => node("section", "happened", node(server === undefined ? "h2" : "h3", "", "What happened"), node("ol", "events", ...events.map((event) => item(event, server))))]];
 }
 
 function item({ at, level, text, details, server }, only) {

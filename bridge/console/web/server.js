@@ -22,6 +22,7 @@ export class ServerDetail {
 	constructor(feed) {
 		this.#feed = feed;
 		this.element.setAttribute("aria-label", "The selected server");
+		this.element.tabIndex = -1;
 		this.#say.setAttribute("role", "status");
 		this.select(undefined);
 	}
@@ -33,6 +34,7 @@ export class ServerDetail {
 			this.#list = node("ul", "entries");
 			this.#entries = new Parts(this.#list);
 			this.#say.textContent = "";
+			if (this.element.contains(document.activeElement)) this.element.focus(); // what has the focus disappears
 			this.#parts.show([]);
 			this.element.scrollTop = 0;
 		}

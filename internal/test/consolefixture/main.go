@@ -1,6 +1,7 @@
 // Consolefixture serves a bridge with one server, an MCP endpoint and the console, for the tests of the page in a browser.
 // .ci/browser runs it. It prints its addresses and tokens as one JSON object, and ends when its input ends. A line of its
-// input that begins with the word build has the state of a build that the console shows.
+// input that begins with the word build has the state of a build that the console shows, and the line cut breaks the connections
+// to pages.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"log/slog"
@@ -15,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -36,12 +39,15 @@ const rules = `{"rules": [
 ]}`
 
 func main() {
-	if err := run(); err != nil {
+	addr := flag.String("addr", "127.0.0.1:0", "the `address` to listen at")
+	token := flag.String("token", "", "the `token` of operators; by default a random one")
+	flag.Parse()
+	if err := run(*addr, *token); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run() error {
+func run(addr, token string) error {
 	parsed, err := policy.Parse([]byte(rules))
 	if err != nil {
 		return err
@@ -55,7 +61,7 @@ func run() error {
 	record.Hide("secret-of-the-configuration")
 	asking := &approval.Options{Logger: quiet}
 	record.ObserveApproval(asking)
-	pages, err := channel.New(&channel.Options{Logger: quiet})
+	pages, err := channel.New(&channel.Options{Token: token, Logger: quiet})
 	if err != nil {
 		return err
 	}
@@ -97,11 +103,12 @@ func run() error {
 	mux.Handle("/console/", page)
 	mux.Handle("/approval", pages)
 	mux.Handle("/mcp", endpoint)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	var open sockets
+	web := &http.Server{Handler: mux, ConnState: open.add, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	err = json.NewEncoder(os.Stdout).Encode(map[string]string{
@@ -113,10 +120,36 @@ func run() error {
 			err = json.Unmarshal([]byte(text), &build)
 			page.ShowBuild(build)
 		}
+		if lines.Text() == "cut" {
+			open.cut()
+		}
 	}
 	err = errors.Join(err, web.Close())
 	<-served //nolint:errcheck // it was closed
 	return err
+}
+
+// sockets are the connections that have become WebSockets.
+type sockets struct {
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func (s *sockets) add(c net.Conn, state http.ConnState) {
+	if state == http.StateHijacked {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open = append(s.open, c)
+	}
+}
+
+func (s *sockets) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.open {
+		_ = c.Close() // it may have ended
+	}
+	s.open = nil
 }
 
 type input struct {
@@ -139,9 +172,10 @@ func newFiles() *server.Server {
 		server.AddTool(s, server.Tool{Name: name, TextOnly: true}, f)
 	}
 	add("slow", func(ctx context.Context, _ *server.Request, in input) (string, error) {
+		began := time.Now()
 		select {
 		case <-time.After(time.Duration(in.N) * time.Millisecond):
-			return "done", nil
+			return fmt.Sprint(time.Since(began).Microseconds()), nil
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -156,7 +190,7 @@ func newFiles() *server.Server {
 		return strings.Repeat("flood ", 500_000), nil
 	})
 	add("fail", func(context.Context, *server.Request, input) (string, error) { return "", errors.New("no such file") })
-	for _, name := range []string{"write", "delete"} {
+	for _, name := range []string{"write", "delete", "export_the_quarterly_report_of_departments_as_sheet"} {
 		add(name, func(context.Context, *server.Request, input) (string, error) { return "done", nil })
 	}
 	return s
