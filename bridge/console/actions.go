@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
 var (
@@ -44,6 +46,10 @@ func (c *Console) do(ctx context.Context, q *question) (any, error) {
 		return done{}, c.bridge.Restart(q.Alias)
 	case "refresh":
 		return done{}, c.bridge.Refresh(q.Alias)
+	case "login":
+		c.opts.Logger.Info("console begins a login", "server", q.Alias, "operator", c.opts.Name)
+		url, err := c.opts.Login(ctx, q.Alias)
+		return map[string]string{"url": url}, err
 	case "accept":
 		return done{}, c.accept(q.Kind, q.Exposed, q.Digest)
 	case "policy":
@@ -210,6 +216,7 @@ type shownUpstream struct {
 	Launch     string       `json:"launch,omitempty"`
 	Reason     string       `json:"reason,omitempty"`
 	Stderr     string       `json:"stderr,omitempty"` // the last lines
+	Login      bool         `json:"login,omitempty"`  // the server demands a login
 	Lists      []shownEntry `json:"lists"`
 	NotOffered []string     `json:"notOffered"`
 }
@@ -253,6 +260,8 @@ func (c *Console) showServer(alias string) (*shownUpstream, error) {
 		}
 		if state.Err != nil {
 			shown.Reason = c.record.redact(state.Err.Error())
+			refused, ok := errors.AsType[*httptransport.StatusError](state.Err)
+			shown.Login = ok && refused.Status == http.StatusUnauthorized
 		}
 		for _, err := range state.NotOffered {
 			shown.NotOffered = append(shown.NotOffered, c.record.redact(err.Error()))

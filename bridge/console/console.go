@@ -68,6 +68,9 @@ type Options struct {
 	Compile func(*policy.Policy) (*policy.Compiled, error)
 	// Lock has the accepted definitions of the bridge, by their names in the bridge. Default: everything is accepted.
 	Lock *pin.Lock
+	// Login begins a login at a server of the bridge that demands one, and returns the URL that the operator opens in a browser, or
+	// "" if none is needed. It does not wait for the operator. Default: nobody logs in here.
+	Login func(ctx context.Context, alias string) (url string, err error)
 	// Command returns the line for a shell that calls a tool of a server, by its name there. Default: the page offers none.
 	Command func(server, tool string, arguments json.RawMessage) string
 	// Logger logs what operators do. Default slog.Default().
@@ -269,6 +272,9 @@ func (c *Console) actions(of role) []string {
 	actions := []string{"call", "try", "again", "cancel"}
 	if c.bridge != nil {
 		actions = append(actions, "server", "restart", "refresh")
+	}
+	if c.bridge != nil && c.opts.Login != nil {
+		actions = append(actions, "login")
 	}
 	if c.opts.Lock != nil {
 		actions = append(actions, "accept")

@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -252,6 +253,43 @@ func TestWhatIfDecidesAsThePolicy(t *testing.T) {
 	}
 	if got := f.ask(`"do":"policy"`); got["text"] != rules || got["file"] != "policy.json" || !strings.HasPrefix(fmt.Sprint(got["digest"]), "sha256:") {
 		t.Errorf("the policy in force is %v", got)
+	}
+}
+
+// TestLogIn: a server that demands a login is shown with that, and operators get the URL.
+func TestLogIn(t *testing.T) {
+	r := newRig(t, client.Modern, nil)
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(refusing.Close)
+	b, err := bridge.New(&bridge.Options{Logger: quiet()}, bridge.Config{Alias: "remote", Dialer: streamable.Dial(refusing.URL, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := b.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	c, err := console.New(r.server, b, &console.Options{
+		Recorder: r.recorder, Logger: quiet(), Login: func(_ context.Context, alias string) (string, error) { return "https://login.example/" + alias, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := httptest.NewServer(c)
+	t.Cleanup(served.Close)
+	t.Cleanup(func() { _ = c.Close() })
+	url := "ws" + strings.TrimPrefix(served.URL, "http") + "/feed"
+	f := dial(t, url, c.Token())
+	waittest.Until(t, "the refusal", func() bool { return b.States()[0].Err != nil })
+	if shown := f.ask(`"do":"server","alias":"remote"`); shown["login"] != true {
+		t.Errorf("the server is %v", shown)
+	}
+	if answer := f.ask(`"do":"login","alias":"remote"`); answer["url"] != "https://login.example/remote" {
+		t.Errorf("the answer is %v", answer)
+	}
+	if answer := dial(t, url, c.ViewerToken()).ask(`"do":"login","alias":"remote"`); answer["error"] == nil {
+		t.Errorf("a viewer gets %v", answer)
 	}
 }
 

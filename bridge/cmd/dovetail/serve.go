@@ -50,7 +50,8 @@ A tool is named ALIAS__TOOL. Traces are sent to the collector that OTEL_EXPORTER
 Changes of the file apply while the program runs. A server with the same configuration keeps
 running. A mistake in the entry of a server disables that server only. Starts, ends and failures
 of servers are logged, with the last lines of standard error. A server that demands a login gets the
-token of an earlier dovetail -login -config FILE info ALIAS; without one, the log has that command.
+token of an earlier dovetail -login -config FILE info ALIAS, or of a login in the console; without one, the
+log has that command.
 
 Clients share a token, unless -issuer or -keys gives each caller one of its own, with roles. A
 policy decides about calls, and a person about those for which it says ask: on a page in the
@@ -241,6 +242,7 @@ type hub struct {
 	store      store.Store // nil without -store
 	tokens     tokens
 	recorder   *console.Recorder
+	logins     *servedLogins         // that operators begin
 	console    *console.Console      // nil without -http and -console
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
@@ -265,6 +267,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 	}
 	h.recorder = console.NewRecorder(&console.RecorderOptions{Bodies: h.opts.recordContents || h.opts.isLoopback()})
 	h.events = slog.New(h.recorder.LogHandler(h.logger.Handler()))
+	h.logins = newServedLogins()
 	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.events}, h.configs(ctx, h.file, err)...); err != nil {
 		return err
 	}
@@ -340,6 +343,7 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 		h.events.Warn("configuration", "file", file.Name, "warning", warning.String())
 	}
 	servers, invalid := file.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
+	h.logins.set(servers)
 	var configs []bridge.Config
 	for _, resolved := range servers {
 		h.recorder.Hide(resolved.Secrets()...)
@@ -394,6 +398,9 @@ func (h *hub) close() error {
 	}
 	if h.console != nil {
 		errs = append(errs, h.console.Close())
+	}
+	if h.logins != nil {
+		h.logins.close()
 	}
 	if h.site != nil {
 		for _, shutdown := range h.site.frontends {

@@ -107,7 +107,7 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 	opts := &console.Options{
 		Recorder: h.recorder, Lock: h.lock, Hosts: h.opts.hosts, Origins: h.opts.origins(), Logger: h.events,
-		Token: h.tokens.Operator, ViewerToken: h.tokens.Viewer,
+		Token: h.tokens.Operator, ViewerToken: h.tokens.Viewer, Login: h.logIn,
 		Command: func(server, tool string, arguments json.RawMessage) string {
 			return commandLine("dovetail", "-config", h.opts.config, "call", server, tool, string(arguments))
 		},

@@ -147,10 +147,13 @@ export class CallList {
 		this.#empty.hidden = calls.length > 0;
 		const recent = calls.filter((call) => call.at > this.#feed.now() - 300e6);
 		const kept = this.#feed.kept;
+		const callers = new Set(calls.map((call) => `${call.by ?? call.caller} ${call.client}`));
+		this.element.classList.toggle("one-caller", callers.size === 1);
 		this.#strip.replaceChildren(
 			"Last 5 min: ", node("b", "", `${number(recent.length)} calls`), " · ", node("b", "", `${number(recent.filter(FILTERS.Failed).length)} failed`),
 			" · ", node("b", "", `${number(recent.filter(FILTERS.Denied).length)} denied`),
 			kept ? ` · kept: ${number(kept.calls)} calls, ${(kept.bytes / (1 << 20)).toFixed(1)} of ${kept.limit >> 20} MiB` : "",
+			...(callers.size === 1 ? [" · all by ", seen("", [...callers][0])] : []),
 			calls.length > MAX_ROWS ? ` · the newest ${MAX_ROWS} that match are shown` : "",
 		);
 	}

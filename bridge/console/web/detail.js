@@ -151,7 +151,7 @@ export class CallDetail {
 	#summary(shown) {
 		const { row, decision, reason, missing, notices, dropped } = shown;
 		const parts = [];
-		if (row.effect) parts.push(["decision", [row.effect, row.rule, reason, decision], () => decided(row, reason, decision)]);
+		if (row.effect) parts.push(["decision", [row.effect, row.rule, row.outcome, reason, decision], () => decided(row, reason, decision)]);
 		if (missing) parts.push(["missing", missing, () => node("p", "quiet", `${missing}.`)]);
 		if (row.progress && !row.ended) {
 			const progress = `Progress ${row.progress}${row.total ? ` of ${row.total}` : ""}`;
@@ -221,8 +221,9 @@ function header(row) {
 	return node("header", "", node("h2", "", row.server ? seen("server", `${row.server}.`) : "", seen("", row.name)), state);
 }
 
-function decided({ effect, rule }, reason, decision) {
-	const by = decision ? node("span", "quiet", ` · ${decision.approved ? "accepted" : "refused"} by `, seen("", decision.by || "a person"), decision.reason ? seen("", `: ${decision.reason}`) : "") : "";
+function decided({ effect, rule, outcome }, reason, decision) {
+	const remembered = effect === "ask" && (outcome === "ok" || outcome === "tool error"); // nobody was asked
+	const by = !decision ? (remembered ? node("span", "quiet", " · an earlier approval is remembered") : "") : node("span", "quiet", ` · ${decision.approved ? "accepted" : "refused"} by `, seen("", decision.by || "a person"), decision.reason ? seen("", `: ${decision.reason}`) : "");
 	return node("p", "why", node("b", `effect ${effect}`, { ask: "Asked", allow: "Allowed", deny: "Denied" }[effect]), " by the rule ", seen("", rule || "without a name", "code"), reason ? seen("", `: ${reason}`) : "", by);
 }
 

@@ -89,21 +89,38 @@ export class ServerDetail {
 			this.#parts.show([["back", "", back], ["empty", why, () => node("p", "empty", why)], ["say", "", () => this.#say]]);
 			return;
 		}
-		const { launch, reason, stderr } = this.#shown ?? {};
+		const { launch, reason, stderr, login } = this.#shown ?? {};
 		const about = `since ${clock(server.since)}${server.version ? ` · ${server.version}` : ""} · ${server.sessions} more sessions`;
 		const parts = [["back", "", back], ["header", server.status, () => header(server)], ["about", about, () => node("p", "quiet", about)]];
 		if (launch) parts.push(["launch", launch, () => seen("launch", launch, "p")]);
 		if (reason) parts.push(["reason", reason, () => seen("error", reason, "p")]);
-		parts.push(["acts", "", () => this.#acts(server.alias)], ["say", "", () => this.#say], ...this.#lists(), ...happened(this.#feed.events, server.alias));
+		parts.push(["acts", login, () => this.#acts(server.alias, login)], ["say", "", () => this.#say], ...this.#lists(), ...happened(this.#feed.events, server.alias));
 		if (stderr) parts.push(["stderr", stderr, () => standardError(stderr)]);
 		this.#parts.show(parts);
 	}
 
-	#acts(alias) {
+	#acts(alias, login) {
 		const acts = node("div", "acts");
+		if (login && this.#feed.may("login")) acts.append(button("Log in…", () => this.#logIn(alias), { className: "plain accept" }));
 		if (this.#feed.may("restart")) acts.append(button("Restart…", () => this.#act("restart", `Restart ${alias}?`, "Calls in flight fail. Others wait for the new session.", "Restart")));
 		if (this.#feed.may("refresh")) acts.append(button("Read lists again…", () => this.#act("refresh", `Read the lists of ${alias} again?`, "What has changed is offered to clients.", "Read")));
 		return acts;
+	}
+
+	async #logIn(alias) {
+		if (!(await confirmed(`Log in at ${alias}?`, "The next step is a link to the page of its authorization server, for a browser on the machine of this program. The token is used for all callers.", "Get the link"))) return;
+		try {
+			const { url } = await this.#feed.ask({ do: "login", alias });
+			if (!/^https?:\/\//.test(url)) {
+				this.#say.textContent = "Done.";
+				return;
+			}
+			const link = seen("", `Log in at ${new URL(url).host}`, "a");
+			Object.assign(link, { href: url, target: "_blank", rel: "noopener noreferrer" });
+			this.#say.replaceChildren(link);
+		} catch (error) {
+			this.#say.textContent = error.message;
+		}
 	}
 
 	#lists() {
