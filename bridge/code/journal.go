@@ -124,14 +124,14 @@ func (p *provider) openJournal(ctx context.Context, call *mcp.Call) (*journal, e
 		}
 	}
 	if carried == nil && call.TaskID() == "" {
-		j.history = history{Began: time.Now().UnixMilli(), Seed: rand.Uint64()}
+		j.history = history{Began: time.Now().UnixMilli(), Seed: rand.Uint64()} //nolint:gosec // scripts get no secrets from it
 		return j, nil
 	}
 	var err error
 	switch j.saved, err = p.records.Load(ctx, j.key); {
 	case errors.Is(err, store.ErrNotFound) && carried == nil:
 		j.saved = nil
-		j.history = history{Began: time.Now().UnixMilli(), Seed: rand.Uint64()}
+		j.history = history{Began: time.Now().UnixMilli(), Seed: rand.Uint64()} //nolint:gosec // scripts get no secrets from it
 		return j, nil
 	case errors.Is(err, store.ErrNotFound) && carried.History != nil:
 		j.saved, j.pauses = nil, carried.Pauses

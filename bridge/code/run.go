@@ -75,7 +75,7 @@ func (p *provider) runScript(ctx context.Context, call *mcp.Call, source string)
 		return r, err
 	}
 	r.now = r.journal.history.Began
-	r.random = rand.New(rand.NewPCG(r.journal.history.Seed, 0))
+	r.random = rand.New(rand.NewPCG(r.journal.history.Seed, 0)) //nolint:gosec // Math.random of the script
 	err = r.execute(ctx, r.names.visible(ctx, catalog, call.Caller))
 	switch _, asks := mcp.AsInputRequired(err); {
 	case asks:

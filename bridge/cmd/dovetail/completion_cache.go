@@ -68,7 +68,7 @@ func (e listed) named() listed {
 	for name, schema := range e.InputSchema.Properties {
 		short.InputSchema.Properties[name] = json.RawMessage("{}")
 		if kind := otherThanText(schema); kind != "" {
-			short.InputSchema.Properties[name], _ = json.Marshal(map[string]string{"type": kind}) // text can be encoded
+			short.InputSchema.Properties[name], _ = json.Marshal(map[string]string{"type": kind}) //nolint:errchkjson // text can be encoded
 		}
 	}
 	return short

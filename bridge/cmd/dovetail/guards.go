@@ -86,8 +86,9 @@ func (h *hub) policyOf(caller policy.Subject) *policy.Compiled {
 
 // readPolicy reads the policy of a file, or with "" the one without a file. See [compilePolicy] for launchUnasked.
 func readPolicy(path string, launchUnasked bool, logger *slog.Logger) (*console.Policy, error) {
-	text, err := cautious, error(nil)
+	text := cautious
 	if path != "" {
+		var err error
 		if text, err = os.ReadFile(path); err != nil {
 			return nil, err
 		}

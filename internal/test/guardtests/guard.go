@@ -66,7 +66,7 @@ func (s Suite) TestGuardsFailClosed(t *testing.T) {
 		add("error", func(context.Context, *mcp.Call) error { return errors.New(secret) })
 		add("panic", func(context.Context, *mcp.Call) error { panic(secret) })
 		add("nilmap", func(context.Context, *mcp.Call) error {
-			return []error{}[len(secret)]
+			return []error{}[len(secret)] //nolint:gosec // it panics
 		})
 		add("ended", func(context.Context, *mcp.Call) error { return context.Canceled })
 		add("own", func(context.Context, *mcp.Call) error {

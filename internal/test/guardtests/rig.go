@@ -75,7 +75,7 @@ func Shop(t testing.TB, opts *server.Options, names ...string) *server.Server {
 	if err := s.Mount(&provider{server.NewCatalog(entries, nil)}, nil); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
+	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	return s
 }
 
