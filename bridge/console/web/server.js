@@ -94,7 +94,7 @@ export class ServerDetail {
 		const parts = [["back", "", back], ["header", server.status, () => header(server)], ["about", about, () => node("p", "quiet", about)]];
 		if (launch) parts.push(["launch", launch, () => seen("launch", launch, "p")]);
 		if (reason) parts.push(["reason", reason, () => seen("error", reason, "p")]);
-		parts.push(["acts", login, () => this.#acts(server.alias, login)], ["say", "", () => this.#say], ...this.#lists(), ...happened(this.#feed.events, server.alias));
+		parts.push(["acts", Boolean(login), () => this.#acts(server.alias, login)], ["say", "", () => this.#say], ...this.#lists(), ...happened(this.#feed.events, server.alias));
 		if (stderr) parts.push(["stderr", stderr, () => standardError(stderr)]);
 		this.#parts.show(parts);
 	}
