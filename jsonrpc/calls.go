@@ -292,8 +292,11 @@ type callKey struct{}
 // Value consults the lifetime context first, so that package context finds its own cancelCtx
 // there and starts no goroutine to propagate cancellation.
 func (c *callContext) Value(key any) any {
-	if key == (callKey{}) {
+	switch key {
+	case callKey{}:
 		return c.call
+	case receivedKey{}:
+		return received{c.call.conn.id, c.call.req.ID}
 	}
 	if v := c.Context.Value(key); v != nil {
 		return v

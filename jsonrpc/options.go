@@ -47,7 +47,8 @@ type Options struct {
 	Wrap func(Stream) Stream
 	// Trace, if set, is called for each frame that is sent or received. It must neither
 	// block nor retain the frame, and may be called concurrently. conn is a random identifier of the
-	// connection. A server over HTTP has one for each session, and one for each request without a session.
+	// connection. A server over HTTP has one for each session, and one for each request without a session. [Received] and
+	// [WithSent] join frames and calls.
 	Trace func(conn string, sent bool, frame []byte)
 }
 

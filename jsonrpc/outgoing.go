@@ -81,6 +81,7 @@ func (c *Conn) call(ctx context.Context, to sender, method string, params Append
 	if p, ok := params.(IDReceiver); ok {
 		p.ReceiveID(id)
 	}
+	c.Sent(ctx, id)
 	if err := c.send(ctx, to, id, method, params); err != nil {
 		c.calls.abandon(id)
 		return nil, err

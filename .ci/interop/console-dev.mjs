@@ -1,7 +1,7 @@
 // What the console shows of a program that is developed.
 import assert from "node:assert/strict";
 import { eventually, visit } from "./browser.mjs";
-import { PHONE } from "./console-host.mjs";
+import { call, open, outcome, PHONE } from "./console-host.mjs";
 
 export async function shows_builds({ browser, host, page }) {
   const panel = page.locator(".build");
@@ -27,4 +27,26 @@ export async function shows_builds({ browser, host, page }) {
   assert.equal(await panel.locator("pre").count(), 0);
   assert.ok(await other.locator(".build").isHidden());
   await other.context().close();
+}
+
+export async function records_messages({ page, modern, legacy }) {
+  await call(modern, "echo", { id: 1 });
+  await outcome(page, "echo", "ok");
+  await open(page, "echo");
+  await page.locator(".tab", { hasText: "Messages" }).click();
+  await page.locator(".recording", { hasText: "No message of this call is kept." }).locator("button").click();
+  await eventually(async () => assert.equal(await page.locator(".recording button").count(), 0));
+  for (const [i, [client, version]] of [[modern, "2026-07-28"], [legacy, "2025-11-25"]].entries()) {
+    await call(client, "echo", { id: 9007199254740991, text: "a\u200bb", password: "hunter2" });
+    await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), i + 2));
+    await page.locator(".calls tbody tr a").first().click();
+    const messages = page.locator(".message");
+    await eventually(async () => assert.equal(await messages.count(), 2));
+    assert.match(await messages.nth(0).locator("summary").textContent(), new RegExp(`from the client tools/call ${version}`));
+    await messages.nth(0).locator("summary").click();
+    const text = await messages.nth(0).locator("pre").textContent();
+    assert.match(text, /9007199254740991/);
+    assert.match(text, /U\+200B/);
+    assert.doesNotMatch(text, /hunter2/);
+  }
 }

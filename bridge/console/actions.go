@@ -32,6 +32,12 @@ func (c *Console) do(ctx context.Context, q *question) (any, error) {
 	switch q.Do {
 	case "call":
 		return c.showCall(q)
+	case "messages":
+		return c.record.showMessages(q.Call, q.Show)
+	case "record":
+		c.opts.Logger.Info("console records messages", "operator", c.opts.Name, "on", q.On)
+		c.record.record(q.On)
+		return done{}, nil
 	case "server":
 		return c.showServer(q.Alias)
 	case "try":

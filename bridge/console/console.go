@@ -270,6 +270,9 @@ func (c *Console) actions(of role) []string {
 		return []string{}
 	}
 	actions := []string{"call", "try", "again", "cancel"}
+	if c.record.bodies {
+		actions = append(actions, "messages", "record")
+	}
 	if c.bridge != nil {
 		actions = append(actions, "server", "restart", "refresh")
 	}

@@ -35,6 +35,19 @@ func (r *Recorder) Events() []detailedEvent {
 	return events
 }
 
+// ShownMessages are the messages of a call.
+type ShownMessages = shownMessages
+
+// Messages returns the messages of a call as operators get them.
+func (r *Recorder) Messages(t testing.TB, id uint64) *ShownMessages {
+	t.Helper()
+	shown, err := r.showMessages(id, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown
+}
+
 // ContentSize returns how many bytes of contents are kept.
 func (r *Recorder) ContentSize() int { return r.kept().Bytes }
 

@@ -202,6 +202,7 @@ type question struct {
 	Arguments string          `json:"arguments"`
 	Text      string          `json:"text"`
 	Show      bool            `json:"show"`
+	On        bool            `json:"on"`
 }
 
 // answer returns the answer to a request.

@@ -33,13 +33,19 @@ type RecorderOptions struct {
 	// Bodies keeps the arguments, the results, the errors, and the progress and log messages of calls. By default only their
 	// sizes are kept.
 	Bodies bool
+	// Messages keeps the messages of both sides of each call, if Bodies is set. By default they are kept for 5 minutes after an
+	// operator has asked for it.
+	Messages bool
 }
 
 // A Recorder keeps recent calls in memory for a [Console]: 10,000 calls, and 16 MiB of what they contain, of which one
 // principal has at most half. The oldest go first. It may be used concurrently, by several servers.
 type Recorder struct {
-	bodies  bool
-	secrets atomic.Pointer[peertext.Redactor]
+	bodies   bool
+	messages bool         // always
+	until    atomic.Int64 // messages are kept until then, in microseconds since 1970
+	open     atomic.Int32 // how many requests there are in traffic
+	secrets  atomic.Pointer[peertext.Redactor]
 
 	mu        sync.Mutex
 	hidden    []string // the secrets
@@ -60,6 +66,8 @@ type Recorder struct {
 
 	definitions    map[*mcp.Definition]int // how many rows have each
 	definitionSize int
+
+	traffic
 }
 
 // NewRecorder returns a recorder without calls. opts may be nil.
@@ -68,8 +76,8 @@ func NewRecorder(opts *RecorderOptions) *Recorder {
 		opts = &RecorderOptions{}
 	}
 	r := &Recorder{
-		bodies: opts.Bodies,
-		byID:   make(map[uint64]*row), byCall: make(map[string]*row), byTask: make(map[string]*row), servers: make(map[string]*statistics), stderr: make(map[string]*lastLines), definitions: make(map[*mcp.Definition]int),
+		bodies: opts.Bodies, messages: opts.Messages, traffic: traffic{requests: make(map[wire]*request), byConn: make(map[string][]*request)},
+		byID: make(map[uint64]*row), byCall: make(map[string]*row), byTask: make(map[string]*row), servers: make(map[string]*statistics), stderr: make(map[string]*lastLines), definitions: make(map[*mcp.Definition]int),
 	}
 	r.rows = newShelf(maxRows, func(item any) { r.forget(item.(*row)) })
 	r.contents = newShelf(maxBodies, func(item any) { item.(*content).drop() })
@@ -199,7 +207,11 @@ func isRecorded(method string) bool {
 // outermost is a [mcp.Middleware].
 func (r *Recorder) outermost(next mcp.Handler) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (result mcp.Result, err error) {
-		switch method := call.Method(); {
+		method := call.Method()
+		if isAboutTask(method) {
+			ctx = r.tracedTask(ctx, textOf(call.Member("taskId")))
+		}
+		switch {
 		case method == mcp.MethodTasksGet || method == mcp.MethodTasksResult:
 			result, err = next(ctx, call)
 			if state := encoded(result); state != nil {
@@ -228,7 +240,7 @@ func (r *Recorder) outermost(next mcp.Handler) mcp.Handler {
 				err = &asked
 			}
 		}()
-		result, err = next(context.WithValue(ctx, rowKey{}, row), call)
+		result, err = next(context.WithValue(r.traced(ctx, row), rowKey{}, row), call)
 		if err != nil && context.Cause(ctx) == ErrCanceled {
 			result, err = nil, ErrCanceled
 		}

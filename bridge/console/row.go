@@ -38,6 +38,7 @@ type row struct {
 	callID   string
 	taskID   string
 	contents [parts]*content
+	requests []*request // without an answer
 
 	from      *mcp.Caller             // until the call has ended
 	cancel    context.CancelCauseFunc // of the last run
@@ -86,6 +87,7 @@ const (
 	result
 	failure
 	notices
+	messages
 	parts
 )
 
@@ -97,6 +99,9 @@ type content struct {
 	body    *body
 	notices []notice
 	dropped int // of the notices
+
+	messages []*message
+	folded   map[string]int // how many messages are not kept, by what they are
 }
 
 func (c *content) drop() { c.row.contents[c.part] = nil }
@@ -237,6 +242,7 @@ func (r *Recorder) finish(w *row, now time.Time, outcome string, kept *body, err
 	w.from = nil
 	w.ended, w.outcome = now, words(outcome, err)
 	delete(r.byCall, w.callID)
+	r.forgetRequests(w, false)
 	if kept != nil {
 		r.keep(w, result, kept)
 	}
@@ -362,6 +368,7 @@ func (r *Recorder) forget(w *row) {
 	r.stopAsking(w)
 	r.changes.Remove(w.changed)
 	r.release(w)
+	r.forgetRequests(w, true)
 	for _, c := range w.contents {
 		if c != nil {
 			r.contents.remove(c.shelved)

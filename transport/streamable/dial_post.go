@@ -114,6 +114,9 @@ func (p *post) encode(id jsonrpc.ID, params jsonrpc.Appender) error {
 	if p.modern {
 		p.addHeaders(req, declared)
 	}
+	if !id.IsZero() {
+		p.conn.incoming.Sent(p.caller, id)
+	}
 	p.conn.incoming.Trace(true, memory.Bytes)
 	return nil
 }

@@ -41,6 +41,9 @@ func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Ac
 		return
 	}
 	defer e.quota.End(holder, req.Method)
+	if traced != "" {
+		ctx = jsonrpc.WithReceived(ctx, traced, req.ID)
+	}
 	x := callPeer{endpoint: e, w: w, accepts: accepts, traced: traced}
 	if !isStream { // a subscription must not hold a buffer until it ends
 		memory := e.buffers.Get()

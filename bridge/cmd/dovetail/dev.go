@@ -94,7 +94,7 @@ type devServer struct {
 func dev(ctx context.Context, o *devOptions, env *environment) error {
 	d := &devServer{
 		opts: o, env: env, said: &startOutput{out: env.stderr, lines: make(map[string]bool)},
-		recorder: console.NewRecorder(&console.RecorderOptions{Bodies: true}),
+		recorder: console.NewRecorder(&console.RecorderOptions{Bodies: true, Messages: true}),
 	}
 	d.logger = slog.New(slog.NewTextHandler(d.said, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	folder, err := os.MkdirTemp("", "dovetail-dev")
@@ -160,6 +160,7 @@ func (d *devServer) serve(ctx context.Context) (err error) {
 	if !d.opts.quiet {
 		conn.Trace = showTraffic(d.env.stderr)
 	}
+	d.recorder.TraceClients(&conn)
 	pages := http.NewServeMux()
 	pages.Handle("/console/", d.console)
 	if d.opts.http != "" {
@@ -227,6 +228,7 @@ func (o *devOptions) extensions(isGo bool) []string {
 func (d *devServer) next(ctx context.Context) (bridge.Config, error) {
 	command := d.opts.command
 	opts := &stdio.CommandOptions{InheritEnv: true, Name: "server", Stderr: d.said, Logger: d.logger}
+	d.recorder.TraceServers(&opts.Conn)
 	if d.build != nil {
 		opts.Dir = d.build.dir
 		began := time.Now()

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -120,7 +121,18 @@ func TestDevShowsBuilds(t *testing.T) {
 				if _, err := session.CallTool(t.Context(), "greet", greeting{"ada"}, nil); err != nil {
 					t.Fatal(err)
 				}
-				page.row("greet", "ok")
+				var kept struct {
+					Recording bool
+					Messages  []struct{ From, What, Version, Text string }
+				}
+				page.ask(fmt.Sprintf(`"do":"messages","call":%d`, page.row("greet", "ok")), &kept)
+				var exchanged []string
+				for _, m := range kept.Messages {
+					exchanged = append(exchanged, m.From+" "+m.What)
+				}
+				if want := []string{"client tools/call", "to server tools/call", "server result", "to client result"}; !slices.Equal(exchanged, want) || !kept.Recording || kept.Messages[0].Version != string(session.Version()) {
+					t.Errorf("the messages are %+v", kept)
+				}
 			})
 		}
 	}

@@ -197,7 +197,9 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	defer func() { end(); background.Wait() }()
 	background.Go(func() { h.follow(running) })
 	if o.http == "" {
-		return stdio.Serve(ctx, h.clients, &stdio.ServeOptions{Logger: h.logger})
+		opts := &stdio.ServeOptions{Logger: h.logger}
+		h.recorder.TraceClients(&opts.Conn)
+		return stdio.Serve(ctx, h.clients, opts)
 	}
 	failed := make(chan error, 1)
 	background.Go(func() {
@@ -347,12 +349,14 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 	var configs []bridge.Config
 	for _, resolved := range servers {
 		h.recorder.Hide(resolved.Secrets()...)
-		c, problem := resolved.Bridge(&config.DialOptions{
+		opts := &config.DialOptions{
 			Stderr: h.recorder.Stderr(resolved.Alias, h.env.stderr), Logger: h.logger,
 			Authorizer: func(server *config.Resolved) httptransport.Authorizer {
 				return h.opts.logins.saved(server, headersOf(server), loginCommand(h.opts.config, server.Alias))
 			},
-		})
+		}
+		h.recorder.TraceServers(&opts.Conn)
+		c, problem := resolved.Bridge(opts)
 		if problem != nil {
 			invalid = errors.Join(invalid, problem)
 			continue

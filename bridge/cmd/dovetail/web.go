@@ -153,7 +153,9 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 		return err
 	}
 	plain := gateway.New(h.server, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
-	endpoint := streamable.Handler(h.clients, &streamable.Options{Hosts: h.opts.hosts, Logger: h.logger})
+	opts := &streamable.Options{Hosts: h.opts.hosts, Logger: h.logger}
+	h.recorder.TraceClients(&opts.Conn)
+	endpoint := streamable.Handler(h.clients, opts)
 	clients := http.NewServeMux()
 	clients.Handle("/", h.afterStart(tools))
 	clients.Handle("/mcp", access.Handler(endpoint))

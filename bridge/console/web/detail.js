@@ -2,6 +2,7 @@
 
 import { layOut } from "./arguments.js";
 import { confirmed } from "./confirm.js";
+import { messageParts } from "./messages.js";
 import { button, clock, longText, node, number, seen, took } from "./nodes.js";
 import { Parts } from "./parts.js";
 
@@ -14,6 +15,7 @@ export class CallDetail {
 	#feed;
 	#id;
 	#shown; // the last answer
+	#messages; // the last ones, on their tab
 	#tab = "Summary";
 	#reveal = false;
 
@@ -51,8 +53,10 @@ export class CallDetail {
 		}
 		try {
 			const shown = await this.#feed.ask({ do: "call", call: id, show: this.#reveal });
+			const messages = this.#tab === "Messages" ? await this.#feed.ask({ do: "messages", call: id, show: this.#reveal }) : undefined;
 			if (id !== this.#id) return;
 			this.#shown = shown;
+			this.#messages = messages;
 			this.#draw();
 		} catch (error) {
 			if (id !== this.#id || (this.#shown && this.#feed.calls.has(id))) return;
@@ -135,13 +139,17 @@ export class CallDetail {
 	#content() {
 		const shown = this.#shown;
 		if (!shown) return this.#feed.may("call") ? [] : [["viewer", "", () => node("p", "quiet", "This link shows names, times, outcomes and rules.")]];
-		return [["tabs", this.#tab, () => this.#tabs()], ...(this.#tab === "Why" ? this.#why(shown) : this.#summary(shown))];
+		return [["tabs", this.#tab, () => this.#tabs()], ...{ Summary: () => this.#summary(shown), Why: () => this.#why(shown), Messages: () => this.#messageParts() }[this.#tab]()];
+	}
+
+	#messageParts() {
+		return this.#messages ? messageParts(this.#messages, this.#feed, () => this.refresh(), () => this.#show()) : [];
 	}
 
 	#tabs() {
 		const tabs = node("div", "tabs");
-		for (const name of ["Summary", "Why"]) {
-			const tab = button(name, () => { this.#tab = name; this.#draw(); }, { className: "tab" });
+		for (const name of ["Summary", "Why", ...(this.#feed.may("messages") ? ["Messages"] : [])]) {
+			const tab = button(name, () => { this.#tab = name; this.#draw(); if (name === "Messages") this.refresh(); }, { className: "tab" });
 			tab.setAttribute("aria-pressed", name === this.#tab);
 			tabs.append(tab);
 		}

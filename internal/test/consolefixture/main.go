@@ -97,7 +97,9 @@ func run(addr, token string) error {
 		return err
 	}
 	defer page.Close()
-	endpoint := streamable.Handler(s, &streamable.Options{Logger: quiet})
+	serving := &streamable.Options{Logger: quiet}
+	record.TraceClients(&serving.Conn)
+	endpoint := streamable.Handler(s, serving)
 	defer endpoint.Close()
 	mux := http.NewServeMux()
 	mux.Handle("/console/", page)
