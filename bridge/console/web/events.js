@@ -13,7 +13,7 @@ export function happened(all, server) {
 
 function item({ at, level, text, details, server }, only) {
 	const made = node("li", "", node("span", "time", clock(at)), node("span", "",
-		server && !only ? seen("server", `${server}: `) : "", seen("what-happened", text), details ? seen("quiet", ` · ${details}`) : ""));
+		server && !only ? node("span", "server", seen("", server), ": ") : "", seen("what-happened", text), details ? seen("quiet", ` · ${details}`) : ""));
 	made.dataset.level = level;
 	return made;
 }

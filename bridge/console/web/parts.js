@@ -44,7 +44,7 @@ export class Parts {
 
 	#nodeOf(name, json, make) {
 		const shown = this.#shown.get(name);
-		if (shown?.json === json) return shown.node;
+		if (shown && shown.json === json) return shown.node; // both are undefined for the value undefined
 		const node = make();
 		if (shown) replace(shown.node, node);
 		this.#shown.set(name, { json, node });

@@ -130,7 +130,7 @@ export class ServerDetail {
 			const key = `${entry.kind} ${entry.exposed}`;
 			return [key, [entry, key === this.#open], () => this.#entry(entry, key)];
 		}));
-		const parts = [["offered", "", () => node("h3", "", "Offered")], ["entries", "", () => this.#list]];
+		const parts = [["offered", "", () => node("h3", "", "Lists")], ["entries", "", () => this.#list]];
 		if (notOffered.length > 0) parts.push(["not offered", notOffered, () => node("section", "", node("h3", "", "Not offered"), node("ul", "", ...notOffered.map((text) => seen("", text, "li"))))]);
 		return parts;
 	}
