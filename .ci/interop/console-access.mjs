@@ -33,7 +33,7 @@ async function views({ page, modern }, look) {
   await page.keyboard.press("Escape");
   await go(/^Servers/);
   await look("servers");
-  await page.locator(".servers a").first().click();
+  await page.locator(".servers a", { hasText: "files" }).click();
   await page.locator(".entry", { hasText: "echo" }).click();
   await look("a server");
   await page.locator(".form button", { hasText: "Edit as JSON" }).click();
