@@ -36,7 +36,7 @@ export class Parts {
 			this.#shown.delete(name);
 		}
 		for (const [i, [name, value, make]] of parts.entries()) {
-			const node = this.#nodeOf(name, JSON.stringify(value ?? null), make);
+			const node = this.#nodeOf(name, JSON.stringify(value), make);
 			const there = this.#element.children[i] ?? null;
 			if (there !== node) this.#element.insertBefore(node, there);
 		}
