@@ -254,7 +254,7 @@ func (s *managedSession) fail(err error, pause time.Duration) {
 		return
 	}
 	s.nextTry = s.since.Add(pause)
-	s.logger.Warn("the server failed", "error", err, "again_in", pause.Round(100*time.Millisecond))
+	s.logger.Warn("the server failed", "error", err, "again_in", pause-pause%(100*time.Millisecond))
 }
 
 func (s *managedSession) setStateLocked(status string, session *client.Session, err error) {

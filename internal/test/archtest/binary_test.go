@@ -38,7 +38,7 @@ func TestServersAreSmall(t *testing.T) {
 	t.Parallel()
 	// The limits in bytes are about half a percent above the sizes, which CONTRIBUTING.md explains.
 	for program, limit := range map[string]int64{
-		stdioServer: 7_257_000,
+		stdioServer: 7_290_000,
 		httpServer:  10_845_000,
 	} {
 		t.Run(filepath.Base(program), func(t *testing.T) {
