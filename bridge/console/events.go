@@ -157,8 +157,23 @@ func (r *Recorder) Stderr(alias string, next io.Writer) io.Writer {
 	if next == nil {
 		return kept
 	}
-	return io.MultiWriter(kept, next)
+	return &passedLines{kept, next}
 }
+
+// passedLines are lines that are kept and passed on.
+type passedLines struct {
+	kept *lastLines
+	next io.Writer
+}
+
+// Write keeps p and passes it on.
+func (l *passedLines) Write(p []byte) (int, error) {
+	_, _ = l.kept.Write(p) // it does not fail
+	return l.next.Write(p)
+}
+
+// Unwrap returns the next writer, so that lines are as wide as its terminal.
+func (l *passedLines) Unwrap() io.Writer { return l.next }
 
 // stderrOf returns the last lines of the standard error of a server.
 func (r *Recorder) stderrOf(alias string) string {

@@ -160,6 +160,8 @@ type screen struct {
 	out io.Writer
 }
 
+func (s *screen) Unwrap() io.Writer { return s.out }
+
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

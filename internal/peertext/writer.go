@@ -198,11 +198,15 @@ func sizeOf(n int64) string {
 	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
-// Columns returns the width of the terminal that out writes to, directly or by [Screen]. It
-// returns 0 if out is no terminal, or if the width is not known.
+// Columns returns the width of the terminal that out writes to, directly or by writers with a method Unwrap, such as those of
+// [Screen]. It returns 0 if out is no terminal, or if the width is not known.
 func Columns(out io.Writer) int {
-	if s, ok := out.(*screen); ok {
-		out = s.out
+	for {
+		wrapper, ok := out.(interface{ Unwrap() io.Writer })
+		if !ok {
+			break
+		}
+		out = wrapper.Unwrap()
 	}
 	file, ok := out.(syscall.Conn)
 	if !ok {
