@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -355,9 +356,7 @@ func (r *Recorder) showMessages(id uint64, reveal bool) (*shownMessages, error) 
 	if c == nil {
 		return shown, nil
 	}
-	for what, n := range c.folded {
-		shown.Folded[what] = n
-	}
+	maps.Copy(shown.Folded, c.folded)
 	for _, m := range c.messages {
 		version := w.clientVersion
 		if m.from == fromServer || m.from == toServer {
