@@ -198,11 +198,14 @@ func sizeOf(n int64) string {
 	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
+// A wrappingWriter writes to another writer. [Columns] looks for it. Without it, a writer that is no file is no terminal.
+type wrappingWriter interface{ Unwrap() io.Writer }
+
 // Columns returns the width of the terminal that out writes to, directly or by writers with a method Unwrap, such as those of
 // [Screen]. It returns 0 if out is no terminal, or if the width is not known.
 func Columns(out io.Writer) int {
 	for {
-		wrapper, ok := out.(interface{ Unwrap() io.Writer })
+		wrapper, ok := out.(wrappingWriter)
 		if !ok {
 			break
 		}
