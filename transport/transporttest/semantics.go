@@ -185,6 +185,9 @@ func testClose(f *fixture) {
 	for range n {
 		select {
 		case err := <-failures:
+			if answer, ok := err.(*jsonrpc.Error); ok && answer.Code == jsonrpc.InternalError {
+				continue // the answer of a server that has ended the session was faster
+			}
 			f.checkError(err, jsonrpc.MaybeExecuted, jsonrpc.ErrClosed)
 		case <-f.ctx.Done():
 			f.Fatal("a call did not fail though its connection was closed")
