@@ -18,12 +18,12 @@ type Explanation struct {
 // A Step is the result of one list or rule of an [Explanation].
 type Step struct {
 	// Rule is the name of the rule, or "exempt", "deny" or "allow".
-	Rule   string
-	Effect Effect
+	Rule   string `json:"rule"`
+	Effect Effect `json:"effect"`
 	// Matched reports whether it matched. A stricter rule may have decided nevertheless.
-	Matched bool
+	Matched bool `json:"matched"`
 	// Why names the part that matched or did not.
-	Why string
+	Why string `json:"why"`
 }
 
 // String returns a line for the decision and for each step.

@@ -185,8 +185,6 @@ func TestGuardRefusesWithResult(t *testing.T) {
 	})
 }
 
-// TestGuardRefusesBeforeValidation checks that a refused caller learns nothing about valid
-// arguments.
 // TestGuardStatesTheReason checks that callers of each kind of entry get the reason of a refusal that they may read.
 func TestGuardStatesTheReason(t *testing.T) {
 	refusal := &mcp.Refusal{Reason: "the token lacks the scope files:write"}
@@ -238,6 +236,8 @@ func TestGuardStatesTheReason(t *testing.T) {
 	}
 }
 
+// TestGuardRefusesBeforeValidation checks that a refused caller learns nothing about valid
+// arguments.
 func TestGuardRefusesBeforeValidation(t *testing.T) {
 	eachEra(t, func(t *testing.T, era client.Era) {
 		s := newServer(&server.Options{Logger: discardLogger()})

@@ -70,17 +70,17 @@ type done struct{}
 
 // A shownCall is a call with what it contains, for operators.
 type shownCall struct {
-	Row       shownRow    `json:"row"`
-	Arguments *shownBody  `json:"arguments"`
-	Result    *shownBody  `json:"result"`
-	Failure   *shownBody  `json:"failure"`
-	Notices   []notice    `json:"notices"`
-	Dropped   int         `json:"dropped,omitempty"` // of the notices
-	Missing   string      `json:"missing,omitempty"`
-	Why       []step      `json:"why"`
-	Reason    string      `json:"reason,omitempty"`
-	Decision  *decisionOf `json:"decision,omitempty"`
-	Command   string      `json:"command,omitempty"`
+	Row       shownRow      `json:"row"`
+	Arguments *shownBody    `json:"arguments"`
+	Result    *shownBody    `json:"result"`
+	Failure   *shownBody    `json:"failure"`
+	Notices   []notice      `json:"notices"`
+	Dropped   int           `json:"dropped,omitempty"` // of the notices
+	Missing   string        `json:"missing,omitempty"`
+	Why       []policy.Step `json:"why"`
+	Reason    string        `json:"reason,omitempty"`
+	Decision  *decisionOf   `json:"decision,omitempty"`
+	Command   string        `json:"command,omitempty"`
 }
 
 func (c *Console) showCall(q *question) (*shownCall, error) {
@@ -94,7 +94,7 @@ func (c *Console) showCall(q *question) (*shownCall, error) {
 	if request != nil && c.opts.Policy != nil {
 		request.Arguments = sent
 		if sent != nil || call.Row.BytesIn == 0 {
-			call.Why = explain(c.opts.Policy().Compiled, request)
+			call.Why = c.opts.Policy().Compiled.Explain(request).Steps
 		}
 	}
 	if c.opts.Command != nil && sent != nil && call.Row.Kind == mcp.KindTool.String() && call.Arguments.Masked == 0 {
@@ -118,7 +118,7 @@ func (r *Recorder) call(id uint64, reveal bool) (*shownCall, *policy.Request, js
 		return nil
 	}
 	shown := &shownCall{
-		Row: w.shown(time.Now()), Arguments: body(arguments), Result: body(result), Failure: body(failure), Notices: []notice{}, Why: []step{},
+		Row: w.shown(time.Now()), Arguments: body(arguments), Result: body(result), Failure: body(failure), Notices: []notice{}, Why: []policy.Step{},
 		Reason: w.decision.Reason, Decision: w.answer.shown(),
 	}
 	if kept := w.contents[notices]; kept != nil {
@@ -191,7 +191,7 @@ func (c *Console) make(ctx context.Context, kind mcp.Kind, exposed string, argum
 		return nil, errors.New("the console is closing")
 	}
 	rows := make(chan uint64, 1)
-	call := mcp.NewCall(request, &mcp.Caller{Principal: "console:" + c.opts.Name, Info: &mcp.Implementation{Name: "console"}}, nil)
+	call := mcp.NewCall(request, &mcp.Caller{Principal: PrincipalPrefix + c.opts.Name, Info: &mcp.Implementation{Name: "console"}}, nil)
 	c.opts.Logger.Info("console makes a call", "operator", c.opts.Name, "method", method, "exposed", exposed)
 	go func() {
 		defer c.running.Done()

@@ -172,6 +172,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //go:embed web
 var web embed.FS
 
+// PrincipalPrefix begins the principals of calls that are made in the console. Give no other caller such a name.
+const PrincipalPrefix = "console:"
+
 // A role is what a token permits.
 type role string
 

@@ -60,23 +60,6 @@ func (r *Recorder) release(w *row) {
 	}
 }
 
-// A step is what one list or rule of the policy said about a call.
-type step struct {
-	Rule    string `json:"rule"`
-	Effect  string `json:"effect"`
-	Matched bool   `json:"matched"`
-	Why     string `json:"why"`
-}
-
-// explain returns, for each list and rule of a policy, whether it matches a request.
-func explain(p *policy.Compiled, q *policy.Request) []step {
-	var steps []step
-	for _, s := range p.Explain(q).Steps {
-		steps = append(steps, step{s.Rule, s.Effect.String(), s.Matched, s.Why})
-	}
-	return steps
-}
-
 // A decisionOf is the answer of an approver, in a frame.
 type decisionOf struct {
 	At       int64  `json:"at"`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -18,14 +17,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/dovetail-go/dovetail/bridge/console"
+	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
-	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 const (
@@ -48,31 +51,31 @@ type callerOptions struct {
 	issuer, audience, url, name, roles, keys string
 }
 
-func (p *callerOptions) flags(flags *flagSet) {
-	flags.StringVar(&p.issuer, "issuer", "", "the `URL` of the OpenID provider at which callers log in: each caller needs a token of it in place of one that all share")
-	flags.StringVar(&p.audience, "audience", "", "the `audience` that tokens of -issuer must have (default -url). It must not be the ID of a client of the provider: its ID tokens would be accepted")
-	flags.StringVar(&p.url, "url", "", "the `URL` under which clients reach this program, such as https://tools.example.com (default http:// and the address of -http, if that is a loopback address)")
-	flags.StringVar(&p.name, "name-claim", "sub", "the `claim` of a token that names the caller in policies, logs and approvals. It must be one that the provider never gives to another person")
-	flags.StringVar(&p.roles, "roles-claim", "roles", "the `claim` of a token with the roles of the caller, for policies; a JSON pointer such as /realm_access/roles for one in an object")
-	flags.StringVar(&p.keys, "keys", "", "the `file` of API keys, one for each program or person; see dovetail help key")
+func (c *callerOptions) flags(flags *flagSet) {
+	flags.StringVar(&c.issuer, "issuer", "", "the `URL` of the OpenID provider at which callers log in: each caller needs a token of it in place of one that all share")
+	flags.StringVar(&c.audience, "audience", "", "the `audience` that tokens of -issuer must have (default -url). It must not be the ID of a client of the provider: its ID tokens would be accepted")
+	flags.StringVar(&c.url, "url", "", "the `URL` under which clients reach this program, such as https://tools.example.com (default http:// and the address of -http, if that is a loopback address)")
+	flags.StringVar(&c.name, "name-claim", "sub", "the `claim` of a token that names the caller in policies, logs and approvals. It must be one that the provider never gives to another person")
+	flags.StringVar(&c.roles, "roles-claim", "roles", "the `claim` of a token with the roles of the caller, for policies; a JSON pointer such as /realm_access/roles for one in an object")
+	flags.StringVar(&c.keys, "keys", "", "the `file` of API keys, one for each program or person; see dovetail help key")
 }
 
 // check returns an error for flags that do not fit together, and adds the host of -url to those of o.
-func (p *callerOptions) check(o *serveOptions) error {
+func (c *callerOptions) check(o *serveOptions) error {
 	switch {
-	case p.isSet() && (o.token != "" || o.open):
+	case c.isSet() && (o.token != "" || o.open):
 		return misuse("-issuer and -keys give each caller a token of its own: leave out -token and -open")
-	case p.issuer == "" && (p.audience != "" || p.name != "sub" || p.roles != "roles"):
+	case c.issuer == "" && (c.audience != "" || c.name != "sub" || c.roles != "roles"):
 		return misuse("-audience, -name-claim and -roles-claim are for -issuer")
-	case p.url != "" && !p.isSet():
+	case c.url != "" && !c.isSet():
 		return misuse("-url is for -issuer and -keys")
-	case p.isSet() && p.url == "" && !o.isLoopback():
+	case c.isSet() && c.url == "" && !o.isLoopback():
 		return misuse("-url: expected the URL under which clients reach this program, since %s is not a loopback address", o.http)
 	}
-	if p.url == "" {
+	if c.url == "" {
 		return nil
 	}
-	public, err := url.Parse(p.url)
+	public, err := url.Parse(c.url)
 	if err != nil || public.Host == "" || public.Scheme != "https" && public.Scheme != "http" {
 		return misuse("-url: expected a URL such as https://tools.example.com")
 	}
@@ -81,11 +84,13 @@ func (p *callerOptions) check(o *serveOptions) error {
 }
 
 // isSet reports whether each caller has a token of its own.
-func (p *callerOptions) isSet() bool { return p.issuer != "" || p.keys != "" }
+func (c *callerOptions) isSet() bool { return c.issuer != "" || c.keys != "" }
 
 // callers knows the callers of -issuer and -keys.
 type callers struct {
 	opts     *callerOptions
+	name     []string // the path of the claim with the name
+	rolesAt  []string // the path of the claim with the roles
 	verifier oauth.Verifier
 	keys     *oauth.APIKeyVerifier // nil without -keys
 	keysSeen string                // the result of modified before the keys were read
@@ -96,96 +101,102 @@ type callers struct {
 }
 
 // newCallers returns the callers of the flags.
-func newCallers(o *callerOptions, logins *loginOptions, shared store.Store, logger *slog.Logger) (p *callers, err error) {
-	p = &callers{opts: o, logger: logger}
-	if shared != nil {
-		p.shared = new(state.NewRecords[[]string](shared, state.SharedKey(shared, "serve/key", 0, logger)))
+func newCallers(o *callerOptions, logins *loginOptions, shared *state.Records[[]string], logger *slog.Logger) (c *callers, err error) {
+	c = &callers{opts: o, shared: shared, logger: logger}
+	if c.name, err = claimPath(o.name); err != nil {
+		return nil, misuse("-name-claim: %v", err)
 	}
-	if p.roles, err = lru.New[string, knownRoles](maxKnownCallers); err != nil {
+	if c.rolesAt, err = claimPath(o.roles); err != nil {
+		return nil, misuse("-roles-claim: %v", err)
+	}
+	if c.roles, err = lru.New[string, knownRoles](maxKnownCallers); err != nil {
 		return nil, err
 	}
 	issuers := make(oauth.Issuers)
 	if o.keys != "" {
-		if p.keys, err = oauth.NewAPIKeyVerifier(keysIssuer, nil); err != nil {
+		if c.keys, err = oauth.NewAPIKeyVerifier(keysIssuer, nil); err != nil {
 			return nil, err
 		}
-		p.keysSeen = modified(o.keys)
-		if err := p.readKeys(); err != nil {
+		c.keysSeen = modified(o.keys)
+		if err := c.readKeys(); err != nil {
 			return nil, err
 		}
-		p.verifier, issuers[""] = p.keys, p.keys
+		c.verifier, issuers[""] = c.keys, c.keys
 	}
 	if o.issuer != "" {
 		issuer, err := url.Parse(o.issuer)
 		if err != nil {
 			return nil, misuse("-issuer: %v", err)
 		}
-		issuers[o.issuer], err = oauth.NewJWTVerifier(&oauth.JWTOptions{
+		tokens, err := oauth.NewJWTVerifier(&oauth.JWTOptions{
 			Issuer: o.issuer, AnyType: true, AllowLoopback: isLoopback(issuer.Hostname()), AllowNetworks: logins.networks,
 		})
 		if err != nil {
 			return nil, misuse("-issuer: %v", err)
 		}
-		p.verifier = issuers
+		// Tokens name the issuer of its metadata, which may differ by a slash at the end. The verifier compares it exactly.
+		bare := strings.TrimSuffix(o.issuer, "/")
+		issuers[bare], issuers[bare+"/"] = tokens, tokens
+		c.verifier = issuers
 	}
-	return p, nil
+	return c, nil
 }
 
 // String says which tokens clients need.
-func (p *callers) String() string {
+func (c *callers) String() string {
 	var kinds []string
-	if p.opts.issuer != "" {
-		kinds = append(kinds, "a token of "+p.opts.issuer)
+	if c.opts.issuer != "" {
+		kinds = append(kinds, "a token of "+c.opts.issuer)
 	}
-	if p.keys != nil {
-		kinds = append(kinds, "an API key of "+p.opts.keys)
+	if c.keys != nil {
+		kinds = append(kinds, "an API key of "+c.opts.keys)
 	}
 	return "Authorization: Bearer with " + strings.Join(kinds, " or ")
 }
 
 // followKeys reads the keys whenever their file changes. A file that is not valid changes nothing.
-func (p *callers) followKeys(ctx context.Context, logger *slog.Logger) {
-	if p == nil || p.keys == nil {
+func (c *callers) followKeys(ctx context.Context) {
+	if c == nil || c.keys == nil {
 		return
 	}
-	followFile(ctx, p.opts.keys, p.keysSeen, func() {
-		if err := p.readKeys(); err != nil {
-			logger.Error("the new API keys are not valid, and the old ones stay valid", "error", err)
+	followFile(ctx, c.opts.keys, c.keysSeen, func() {
+		if err := c.readKeys(); err != nil {
+			c.logger.Error("the new API keys are not valid, and the old ones stay valid", "error", err)
 			return
 		}
-		logger.Info("the new API keys are valid, and no others", "file", p.opts.keys)
+		c.logger.Info("the new API keys are valid, and no others", "file", c.opts.keys)
 	})
 }
 
 // readKeys reads the file of keys.
-func (p *callers) readKeys() error {
-	text, err := os.ReadFile(p.opts.keys)
+func (c *callers) readKeys() error {
+	text, err := os.ReadFile(c.opts.keys)
 	if err != nil {
 		return err
 	}
 	keys, roles, err := parseKeys(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", p.opts.keys, err)
+		return fmt.Errorf("%s: %w", c.opts.keys, err)
 	}
-	if err := p.keys.Replace(keys); err != nil {
-		return fmt.Errorf("%s: %w", p.opts.keys, err)
+	if err := c.keys.Replace(keys); err != nil {
+		return fmt.Errorf("%s: %w", c.opts.keys, err)
 	}
-	p.keyRoles.Store(&roles)
+	c.keyRoles.Store(&roles)
 	return nil
 }
 
 // protect returns a handler that admits callers with a token of the issuer or a key. address is where the program listens, and
 // scopes returns the scopes that a call needs.
-func (p *callers) protect(next http.Handler, address string, scopes func(method, name string) []string, origins []string, logger *slog.Logger) (http.Handler, error) {
-	resource := cmp.Or(strings.TrimSuffix(p.opts.url, "/"), "http://"+address)
+func (c *callers) protect(next http.Handler, address string, scopes func(method, name string) []string, origins []string) (http.Handler, error) {
+	resource := cmp.Or(strings.TrimSuffix(c.opts.url, "/"), "http://"+address)
 	protection := &oauth.ProtectOptions{
-		Resource: resource, AllowHTTP: strings.HasPrefix(resource, "http://"), Verifier: p.verifier, Audience: p.opts.audience, CallScopes: scopes,
-		Origins: origins, Name: "dovetail", Logger: logger,
+		Resource: resource, AllowHTTP: strings.HasPrefix(resource, "http://"), Verifier: c.verifier, Audience: c.opts.audience, CallScopes: scopes,
+		Origins: origins, Name: "dovetail", Logger: c.logger,
 	}
-	if p.opts.issuer != "" {
-		protection.AuthorizationServers = []string{p.opts.issuer}
+	if c.opts.issuer != "" {
+		protection.AuthorizationServers = []string{c.opts.issuer}
 	}
-	protected, err := oauth.Protect(p.identify(next, logger), protection)
+	protected, err := oauth.Protect(c.identify(next), protection)
 	if err != nil {
 		return nil, misuse("-url, -issuer, -audience: %v", err)
 	}
@@ -199,17 +210,17 @@ type identity struct {
 }
 
 // callerOf returns who calls with a grant.
-func (p *callers) callerOf(grant *oauth.Grant) (identity, error) {
+func (c *callers) callerOf(grant *oauth.Grant) (identity, error) {
 	if grant.Issuer == keysIssuer {
-		return identity{keyPrefix + grant.Subject, (*p.keyRoles.Load())[grant.Subject]}, nil
+		return identity{keyPrefix + grant.Subject, (*c.keyRoles.Load())[grant.Subject]}, nil
 	}
-	name, err := claimText(grant.Claims, p.opts.name)
+	name, err := claimText(grant.Claims, c.name)
 	if err != nil {
-		return identity{}, fmt.Errorf("the claim %q of the token: %w", p.opts.name, err)
+		return identity{}, fmt.Errorf("the claim %q of the token: %w", c.opts.name, err)
 	}
-	roles, err := claimTexts(grant.Claims, p.opts.roles)
+	roles, err := claimTexts(grant.Claims, c.rolesAt)
 	if err != nil {
-		return identity{}, fmt.Errorf("the claim %q of the token: %w", p.opts.roles, err)
+		return identity{}, fmt.Errorf("the claim %q of the token: %w", c.opts.roles, err)
 	}
 	return identity{name, roles}, nil
 }
@@ -217,15 +228,15 @@ func (p *callers) callerOf(grant *oauth.Grant) (identity, error) {
 type rolesKey struct{}
 
 // identify passes on requests with the principal and the roles of their grant.
-func (p *callers) identify(next http.Handler, logger *slog.Logger) http.Handler {
+func (c *callers) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := p.callerOf(oauth.FromContext(r.Context()))
+		caller, err := c.callerOf(oauth.FromContext(r.Context()))
 		if err != nil {
-			logger.Warn("refused a token that does not say who calls", "error", err)
-			http.Error(w, err.Error(), http.StatusForbidden)
+			c.logger.Warn("refused a token that does not say who calls", "error", err)
+			httpguard.RefuseUnread(w, r, http.StatusForbidden, jsonrpc.InvalidRequest, err.Error())
 			return
 		}
-		p.remember(r.Context(), caller)
+		c.remember(r.Context(), caller)
 		ctx := context.WithValue(transport.WithPrincipal(r.Context(), caller.principal), rolesKey{}, caller.roles)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -233,7 +244,7 @@ func (p *callers) identify(next http.Handler, logger *slog.Logger) http.Handler 
 
 // subject returns the roles of a caller, for policies: those of the request or, for a call that continues after it, those of the
 // last token.
-func (p *callers) subject(ctx context.Context, caller *mcp.Caller) (policy.Subject, error) {
+func (c *callers) subject(ctx context.Context, caller *mcp.Caller) (policy.Subject, error) {
 	s := policy.Subject{Principal: caller.Principal}
 	if transport.Principal(ctx) == s.Principal {
 		if roles, ok := ctx.Value(rolesKey{}).([]string); ok {
@@ -241,9 +252,12 @@ func (p *callers) subject(ctx context.Context, caller *mcp.Caller) (policy.Subje
 			return s, nil
 		}
 	}
-	roles, ok := p.lastRoles(ctx, s.Principal)
-	if name, isKey := strings.CutPrefix(s.Principal, keyPrefix); isKey && p.keys != nil {
-		roles, ok = (*p.keyRoles.Load())[name]
+	if strings.HasPrefix(s.Principal, console.PrincipalPrefix) { // an operator, whose calls are decided by the names of tools alone
+		return s, nil
+	}
+	roles, ok := c.lastRoles(ctx, s.Principal)
+	if name, isKey := strings.CutPrefix(s.Principal, keyPrefix); isKey && c.keys != nil {
+		roles, ok = (*c.keyRoles.Load())[name]
 	}
 	if !ok {
 		return s, errors.New("the roles of the caller are not known: no request of the caller has reached this program lately")
@@ -259,35 +273,35 @@ type knownRoles struct {
 }
 
 // remember keeps the roles of a caller for calls that continue after its request, also at other replicas.
-func (p *callers) remember(ctx context.Context, caller identity) {
-	known, ok := p.roles.Get(caller.principal)
+func (c *callers) remember(ctx context.Context, caller identity) {
+	known, ok := c.roles.Get(caller.principal)
 	if ok && slices.Equal(known.roles, caller.roles) && time.Since(known.stored) < rolesLife/2 {
 		return
 	}
 	known = knownRoles{caller.roles, time.Now()}
-	p.roles.Add(caller.principal, known)
-	if p.shared == nil {
+	c.roles.Add(caller.principal, known)
+	if c.shared == nil {
 		return
 	}
-	_, err := p.shared.Put(ctx, rolesName(caller.principal), func(r *state.Record[[]string]) error {
+	_, err := c.shared.Put(ctx, rolesName(caller.principal), func(r *state.Record[[]string]) error {
 		r.Value = caller.roles
 		r.Extend(known.stored.Add(rolesLife))
 		return nil
 	})
 	if err != nil {
-		p.logger.Warn("the roles of a caller were not written to the store: calls that continue at another replica may be refused", "principal", caller.principal, "error", err)
+		c.logger.Warn("the roles of a caller were not written to the store: calls that continue at another replica may be refused", "principal", caller.principal, "error", err)
 	}
 }
 
 // lastRoles returns the roles of the last token of a caller.
-func (p *callers) lastRoles(ctx context.Context, principal string) ([]string, bool) {
-	if known, ok := p.roles.Get(principal); ok {
+func (c *callers) lastRoles(ctx context.Context, principal string) ([]string, bool) {
+	if known, ok := c.roles.Get(principal); ok {
 		return known.roles, true
 	}
-	if p.shared == nil {
+	if c.shared == nil {
 		return nil, false
 	}
-	record, err := p.shared.Load(ctx, rolesName(principal))
+	record, err := c.shared.Load(ctx, rolesName(principal))
 	if err != nil {
 		return nil, false
 	}
@@ -301,30 +315,43 @@ func rolesName(principal string) string {
 }
 
 // claimText returns the value of a claim that is one text.
-func claimText(claims json.RawMessage, name string) (string, error) {
-	texts, err := claimTexts(claims, name)
+func claimText(claims json.RawMessage, path []string) (string, error) {
+	texts, err := claimTexts(claims, path)
 	if err != nil {
 		return "", err
 	}
-	if len(texts) != 1 || len(texts[0]) == 0 || len(texts[0]) > maxCallerName || strings.HasPrefix(texts[0], keyPrefix) ||
+	if len(texts) != 1 || len(texts[0]) == 0 || len(texts[0]) > maxCallerName ||
 		strings.ContainsFunc(texts[0], func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", fmt.Errorf("expected a text of 1 to %d bytes in one line that does not begin with %s", maxCallerName, keyPrefix)
+		return "", fmt.Errorf("expected a text of 1 to %d bytes in one line", maxCallerName)
+	}
+	for _, prefix := range []string{keyPrefix, console.PrincipalPrefix} {
+		if strings.HasPrefix(texts[0], prefix) {
+			return "", fmt.Errorf("names that begin with %s are not of people", prefix)
+		}
 	}
 	return texts[0], nil
 }
 
 // claimTexts returns the value of a claim that is a list of texts or one text. It returns nil if there is none.
-func claimTexts(claims json.RawMessage, name string) ([]string, error) {
-	value, ok, err := claimAt(claims, name)
-	if err != nil || !ok {
+func claimTexts(claims json.RawMessage, path []string) ([]string, error) {
+	value, err := jsonscan.FindPointer(claims, path...)
+	if err != nil {
 		return nil, err
 	}
 	var texts []string
 	var text string
-	switch {
-	case json.Unmarshal(value, &text) == nil:
+	switch jsonscan.KindOf(value) {
+	case jsonscan.String:
+		err = json.Unmarshal(value, &text)
 		texts = []string{text}
-	case json.Unmarshal(value, &texts) != nil:
+	case jsonscan.Array:
+		err = json.Unmarshal(value, &texts)
+	case jsonscan.Null, jsonscan.EOF: // there is none
+		return nil, nil
+	default:
+		err = errors.New("another type")
+	}
+	if err != nil {
 		return nil, errors.New("expected a text or a list of texts")
 	}
 	if len(texts) > maxCallerRoles {
@@ -333,25 +360,12 @@ func claimTexts(claims json.RawMessage, name string) ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(texts))), nil
 }
 
-// claimAt returns a claim by its name or JSON pointer (RFC 6901).
-func claimAt(claims json.RawMessage, name string) (value json.RawMessage, ok bool, err error) {
-	path := []string{name}
-	if pointer, isPointer := strings.CutPrefix(name, "/"); isPointer {
-		path = strings.Split(pointer, "/")
-		for i := range path {
-			path[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(path[i])
-		}
+// claimPath returns where a claim is: by its name, or by its JSON Pointer (RFC 6901).
+func claimPath(claim string) ([]string, error) {
+	if strings.HasPrefix(claim, "/") {
+		return jsonscan.ParsePointer(claim)
 	}
-	for value = claims; len(path) > 0; path = path[1:] {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(value, &members); err != nil {
-			return nil, false, errors.New("expected an object")
-		}
-		if value, ok = members[path[0]]; !ok || string(value) == "null" {
-			return nil, false, nil
-		}
-	}
-	return value, true, nil
+	return []string{claim}, nil
 }
 
 // An apiKey is an entry of the file of keys.
@@ -369,9 +383,7 @@ func parseKeys(text []byte) (keys []oauth.APIKey, roles map[string][]string, err
 	var file struct {
 		Keys []apiKey `json:"keys"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&file); err != nil {
+	if err := jsonv2.Unmarshal(text, &file, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return nil, nil, fmt.Errorf(`expected {"keys": [{"name": …, "hash": …, "roles": […], "expires": …}]}: %w`, err)
 	}
 	roles = make(map[string][]string)

@@ -73,7 +73,7 @@ type policyFile struct {
 	inForce atomic.Pointer[console.Policy]
 }
 
-// policyOf returns the policy that decides about a caller: the first of -role-policy whose role the caller has, or else the one of
+// policyOf returns the policy that decides about a caller: the first of -role-policy for one of the caller's roles, or else that of
 // -policy.
 func (h *hub) policyOf(caller policy.Subject) *policy.Compiled {
 	for _, file := range h.policies {

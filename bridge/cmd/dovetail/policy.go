@@ -110,23 +110,12 @@ type decidedCall struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Effect    policy.Effect   `json:"effect"`
 	Reason    string          `json:"reason"`
-	Steps     []decidedStep   `json:"steps"`
-}
-
-type decidedStep struct {
-	Rule    string        `json:"rule"`
-	Effect  policy.Effect `json:"effect"`
-	Matched bool          `json:"matched"`
-	Why     string        `json:"why"`
+	Steps     []policy.Step   `json:"steps"`
 }
 
 func (p *policyRun) decide(q *policy.Request) decidedCall {
 	e := p.rules.Explain(q)
-	call := decidedCall{Call: q.Target.Name, Arguments: q.Arguments, Effect: e.Decision.Effect, Reason: e.Decision.Reason}
-	for _, s := range e.Steps {
-		call.Steps = append(call.Steps, decidedStep{s.Rule, s.Effect, s.Matched, s.Why})
-	}
-	return call
+	return decidedCall{q.Target.Name, q.Arguments, e.Decision.Effect, e.Decision.Reason, e.Steps}
 }
 
 // test prints the decisions about calls.

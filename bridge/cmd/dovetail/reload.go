@@ -19,7 +19,7 @@ func (h *hub) follow(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	following.Go(func() { h.followLock(ctx) })
-	following.Go(func() { h.callers.followKeys(ctx, h.events) })
+	following.Go(func() { h.callers.followKeys(ctx) })
 	for _, file := range h.policies {
 		following.Go(func() { h.followPolicy(ctx, file) })
 	}

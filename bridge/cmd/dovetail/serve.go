@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -23,6 +25,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/pin"
 	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
@@ -83,7 +86,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.http, "http", "", "the `address` to serve HTTP at, such as 127.0.0.1:8900; port 0 takes a free one")
 	flags.StringVar(&o.console, "console", "", "serve the console and the approval page at this loopback `address`, such as 127.0.0.1:0, beside standard input and output (default 127.0.0.1:0 with -approve page and without -http, and otherwise none); -http has them too")
 	flags.StringVar(&o.policy, "policy", "", "the policy `file`")
-	flags.Func("role-policy", "a `ROLE=FILE`: the policy for callers with a role, in place of -policy; repeatable, and the first one decides whose role a caller has", func(text string) error {
+	flags.Func("role-policy", "a `ROLE=FILE`: the policy for callers with a role, in place of -policy; repeatable; the first one for a role of the caller decides", func(text string) error {
 		role, path, ok := strings.Cut(text, "=")
 		if !ok || role == "" || path == "" {
 			return errors.New("expected ROLE=FILE")
@@ -107,7 +110,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
 	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. Paths for plain HTTP keep all tools")
-	flags.DurationVar(&o.drain, "drain", 0, "how long requests are served after a signal to end, while /readyz says 503, so that a balancer can send them elsewhere")
+	flags.DurationVar(&o.drain, "drain", 0, "how long requests are served after a signal to end, while /readyz says 503, so that a balancer can send them elsewhere. A second signal ends it")
 	flags.BoolVar(&o.recordContents, "record-contents", false, "let the console show arguments and results also if -http is not a loopback address; they are kept in memory")
 	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names and the address itself are always accepted", func(name string) error {
 		o.hosts = append(o.hosts, name)
@@ -215,6 +218,9 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 			stopping = nil
 			h.draining.Store(true)
 			defer time.AfterFunc(o.drain, end).Stop()
+			again, release := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+			defer release()
+			defer context.AfterFunc(again, end)()
 		case <-running.Done():
 			return nil
 		case err := <-h.site.served:
@@ -285,16 +291,19 @@ func (h *hub) open(ctx context.Context) (err error) {
 		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.events})
 	}
 	h.tokens = newTokens()
+	var roles *state.Records[[]string] // of callers
 	if h.opts.store != "" {
 		if h.store, err = openStore(ctx, h.opts.store, h.events); err != nil {
 			return fmt.Errorf("-store: %w", err)
 		}
-		if h.tokens, err = sharedTokens(ctx, h.store, h.events); err != nil {
+		key := state.SharedKey(h.store, "serve/key", 0, h.events)
+		if h.tokens, err = sharedTokens(ctx, h.store, key); err != nil {
 			return err
 		}
+		roles = new(state.NewRecords[[]string](h.store, key))
 	}
 	if h.opts.callers.isSet() {
-		if h.callers, err = newCallers(&h.opts.callers, &h.opts.logins, h.store, h.events); err != nil {
+		if h.callers, err = newCallers(&h.opts.callers, &h.opts.logins, roles, h.events); err != nil {
 			return err
 		}
 	}

@@ -120,7 +120,7 @@ func TestCallersHaveRoles(t *testing.T) {
 // issuer.
 func TestCallersWithoutIdentity(t *testing.T) {
 	login, other := newIssuer(t), newIssuer(t)
-	p := start(t, "-issuer", login.URL, "-audience", "shop", "-roles-claim", "/realm/roles", "-name-claim", "email", "-approve", "none")
+	p := start(t, "-issuer", login.URL+"/", "-audience", "shop", "-roles-claim", "/realm/roles", "-name-claim", "email", "-approve", "none")
 	named := func(claims map[string]any) map[string]any {
 		all := map[string]any{"email": "ada@example.com", "realm": map[string]any{"roles": []string{"ops"}}}
 		maps.Copy(all, claims)
@@ -146,10 +146,11 @@ func TestCallersWithoutIdentity(t *testing.T) {
 		"two names":                      {login.token(t, named(map[string]any{"email": []string{"a", "b"}})), http.StatusForbidden},
 		"a number as name":               {login.token(t, named(map[string]any{"email": 7})), http.StatusForbidden},
 		"a name in two lines":            {login.token(t, named(map[string]any{"email": "ada\nprincipal=root"})), http.StatusForbidden},
+		"the name of an operator":        {login.token(t, named(map[string]any{"email": "console:operator"})), http.StatusForbidden},
 		"the name of a key":              {login.token(t, named(map[string]any{"email": "key:ci"})), http.StatusForbidden},
 		"a long name":                    {login.token(t, named(map[string]any{"email": strings.Repeat("a", maxCallerName+1)})), http.StatusForbidden},
 		"roles of another type":          {login.token(t, named(map[string]any{"realm": map[string]any{"roles": []any{"ops", 7}}})), http.StatusForbidden},
-		"roles in something else":        {login.token(t, named(map[string]any{"realm": "ops"})), http.StatusForbidden},
+		"roles that are an object":       {login.token(t, named(map[string]any{"realm": map[string]any{"roles": map[string]any{}}})), http.StatusForbidden},
 		"too many roles":                 {login.token(t, named(map[string]any{"realm": map[string]any{"roles": many}})), http.StatusForbidden},
 		"no roles":                       {login.token(t, named(map[string]any{"realm": nil})), http.StatusOK},
 		"a token that is no JWT at all.": {"abcdefghijklmnopqrstuvwxyz", http.StatusUnauthorized},
@@ -241,8 +242,8 @@ func TestFilesOfKeys(t *testing.T) {
 	}
 	_, without := newKey(t, "ci")
 	for text, want := range map[string]string{
-		``: `expected {"keys"`, `[]`: `expected {"keys"`, `{"key": []}`: "unknown field", keysOf(entry, without): `key 1: another key of "ci" has other roles`,
-		`{"keys": [{"name": "ci", "hash": "x", "role": "a"}]}`: "unknown field",
+		``: `expected {"keys"`, `[]`: `expected {"keys"`, keysOf() + "{}": `expected {"keys"`, `{"key": []}`: "unknown", keysOf(entry, without): `key 1: another key of "ci" has other roles`,
+		`{"keys": [{"name": "ci", "hash": "x", "role": "a"}]}`: "unknown",
 	} {
 		if _, _, err := parseKeys([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want %s", text, err, want)
@@ -250,15 +251,18 @@ func TestFilesOfKeys(t *testing.T) {
 	}
 }
 
-// TestRolesOfLaterRuns: a call that continues after its request has the roles of the caller's last token, and is refused if the program
+// TestRolesOfLaterRuns: operators have no roles, a call that continues after its request has the roles of the caller's last token, and is refused if the program
 // does not know the caller.
 func TestRolesOfLaterRuns(t *testing.T) {
 	c, err := newCallers(&callerOptions{issuer: "https://login.example.com", name: "sub", roles: "roles"}, &loginOptions{}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := newCallers(&callerOptions{issuer: "https://login.example.com", name: "sub", roles: "/a~b"}, &loginOptions{}, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "-roles-claim: ") {
+		t.Errorf("a malformed pointer: %v", err)
+	}
 	c.remember(t.Context(), identity{"ada", []string{"ops"}})
-	for principal, want := range map[string]string{"ada": "[ops]", "bob": "unknown"} {
+	for principal, want := range map[string]string{"ada": "[ops]", "bob": "unknown", "console:operator": "[]"} {
 		got := "unknown"
 		if s, err := c.subject(context.Background(), &mcp.Caller{Principal: principal}); err == nil {
 			got = fmt.Sprint(s.Roles)

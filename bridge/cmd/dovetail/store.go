@@ -58,8 +58,8 @@ func newTokens() tokens {
 }
 
 // sharedTokens returns the tokens in a store, which the first replica creates there. They remain valid until the store is emptied.
-func sharedTokens(ctx context.Context, shared store.Store, logger *slog.Logger) (tokens, error) {
-	records := state.NewRecords[tokens](shared, state.SharedKey(shared, "serve/key", 0, logger))
+func sharedTokens(ctx context.Context, shared store.Store, key *state.Key) (tokens, error) {
+	records := state.NewRecords[tokens](shared, key)
 	record, err := records.Put(ctx, "serve/tokens", func(r *state.Record[tokens]) error {
 		if r.Stored() {
 			return state.ErrUnchanged

@@ -167,7 +167,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	clients.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
 	admitted := http.Handler(clients)
 	if h.callers != nil {
-		if admitted, err = h.callers.protect(clients, w.listener.Addr().String(), h.clients.Scopes, h.opts.origins(), h.logger); err != nil {
+		if admitted, err = h.callers.protect(clients, w.listener.Addr().String(), h.clients.Scopes, h.opts.origins()); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,7 @@
 import { layOut } from "./arguments.js";
 import { confirmed } from "./confirm.js";
 import { messageParts } from "./messages.js";
-import { button, clock, longText, node, number, seen, took } from "./nodes.js";
+import { back, button, clock, longText, node, number, seen, took } from "./nodes.js";
 import { Parts } from "./parts.js";
 
 const PHASES = [["person", "a person decided"], ["queued", "waited for the server"], ["served", "at the server"]];
@@ -88,13 +88,13 @@ export class CallDetail {
 		const row = this.#shown?.row ?? this.#feed.calls.get(this.#id);
 		if (!row) {
 			const why = this.#id === undefined ? "Select a call." : problem ?? "The call is not kept any more.";
-			this.#parts.show([["back", "", back], ["empty", why, () => node("p", "empty", why)]]);
+			this.#parts.show([["back", "", () => back("Calls", "calls")], ["empty", why, () => node("p", "empty", why)]]);
 			return;
 		}
 		const about = `${row.version || "no version"}${row.serverVersion ? ` → ${row.serverVersion}` : ""}${row.runs > 1 ? ` · ${row.runs} runs` : ""}${row.task ? ` · as a task, asked for ${row.polls ?? 0} times` : ""}`;
 		const acts = this.#acts();
 		this.#parts.show([
-			["back", "", back], ["header", [row.server, row.name, row.outcome], () => header(row)],
+			["back", "", () => back("Calls", "calls")], ["header", [row.server, row.name, row.outcome], () => header(row)],
 			["about", [row.at, row.by, row.caller, row.client, row.script, about], () => node("p", "quiet", clock(row.at), " · ", seen("", row.by ?? row.caller ?? ""), row.client ? node("span", "", " with ", seen("", row.client)) : "",
 				` · ${about}`, row.script ? node("span", "", " · ", seen("", row.script)) : "")],
 			["timeline", [row.took, row.person, row.queued, row.served], () => this.#timeline(row)],
@@ -215,12 +215,6 @@ export class CallDetail {
 			["steps", why, () => node("ol", "steps", ...why.map(step))],
 		];
 	}
-}
-
-function back() {
-	const link = node("a", "back", "← Calls");
-	link.href = "#calls";
-	return link;
 }
 
 function header(row) {

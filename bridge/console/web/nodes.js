@@ -21,6 +21,13 @@ export function button(label, act, { key = "", className = "plain" } = {}) {
 	return made;
 }
 
+/** Returns the link from a detail to its list, which narrow screens show. */
+export function back(text, screen) {
+	const link = node("a", "back", `← ${text}`);
+	link.href = `#${screen}`;
+	return link;
+}
+
 /** Formats microseconds. */
 export function took(us) {
 	const ms = us / 1000;

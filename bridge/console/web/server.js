@@ -3,7 +3,7 @@
 import { confirmed } from "./confirm.js";
 import { happened } from "./events.js";
 import { TryForm } from "./form.js";
-import { button, clock, node, number, seen } from "./nodes.js";
+import { back, button, clock, node, number, seen } from "./nodes.js";
 import { Parts } from "./parts.js";
 import { showLines } from "./visible.js";
 
@@ -86,12 +86,12 @@ export class ServerDetail {
 		const server = this.#server ?? this.#shown?.server;
 		if (!server) {
 			const why = this.#alias === undefined ? "Select a server." : "There is no such server.";
-			this.#parts.show([["back", "", back], ["empty", why, () => node("p", "empty", why)], ["say", "", () => this.#say]]);
+			this.#parts.show([["back", "", () => back("Servers", "servers")], ["empty", why, () => node("p", "empty", why)], ["say", "", () => this.#say]]);
 			return;
 		}
 		const { launch, reason, stderr, login } = this.#shown ?? {};
 		const about = `since ${clock(server.since)}${server.version ? ` · ${server.version}` : ""} · ${server.sessions} more sessions`;
-		const parts = [["back", "", back], ["header", server.status, () => header(server)], ["about", about, () => node("p", "quiet", about)]];
+		const parts = [["back", "", () => back("Servers", "servers")], ["header", server.status, () => header(server)], ["about", about, () => node("p", "quiet", about)]];
 		if (launch) parts.push(["launch", launch, () => seen("launch", launch, "p")]);
 		if (reason) parts.push(["reason", reason, () => seen("error", reason, "p")]);
 		parts.push(["acts", Boolean(login), () => this.#acts(server.alias, login)], ["say", "", () => this.#say], ...this.#lists(), ...happened(this.#feed.events, server.alias));
@@ -163,12 +163,6 @@ export class ServerDetail {
 		if (entry.kind === "tool" && this.#feed.may("try")) box.append(new TryForm(this.#feed, entry).element);
 		return box;
 	}
-}
-
-function back() {
-	const link = node("a", "back", "← Servers");
-	link.href = "#servers";
-	return link;
 }
 
 function header(server) {
