@@ -109,6 +109,9 @@ func checkConfigs(configs []Config) error {
 		if config.Dialer == nil && config.DialAs == nil {
 			return fmt.Errorf("bridge: the server %q has no Dialer", config.Alias)
 		}
+		if config.NoLists && config.DialAs == nil {
+			return fmt.Errorf("bridge: the server %q has NoLists, but no DialAs", config.Alias)
+		}
 	}
 	return nil
 }
@@ -320,6 +323,29 @@ func (b *Bridge) Restart(alias string) error {
 		err = ErrNotStarted
 	}
 	return err
+}
+
+// EndSession ends the session of a principal with the server alias, for example because the principal has another account there
+// now. Calls in flight fail, and the next call opens another session. It has no effect on the session for lists. The error is an
+// *[UnknownServerError], or [ErrNotStarted] if the bridge does not run.
+func (b *Bridge) EndSession(alias, principal string) error {
+	m, err := b.running(alias)
+	if err == nil {
+		m.pool.end(principal)
+	}
+	return err
+}
+
+// Offer replaces [ProxyOptions].CachedCatalog of the server alias, which has NoLists, without restarting it. The error is an
+// *[UnknownServerError] if there is no such server.
+func (b *Bridge) Offer(alias string, entries *server.Catalog) error {
+	for _, m := range *b.members.Load() {
+		if m.alias == alias && m.opts.NoLists {
+			m.offerCached(entries)
+			return nil
+		}
+	}
+	return &UnknownServerError{Server: alias}
 }
 
 // Refresh reads the lists of the server alias again, as after a notification that they have changed. A server that is idle is

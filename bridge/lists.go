@@ -57,7 +57,19 @@ func (l *lists) isSame(other *lists) bool {
 
 // useCached offers the lists of an earlier run.
 func (u *Upstream) useCached(c, empty *server.Catalog) {
-	l := &lists{incomplete: true}
+	u.catalog.Store(u.catalogOf(u.cachedLists(c), empty))
+}
+
+// offerCached offers other lists of a server whose lists are not read.
+func (u *Upstream) offerCached(c *server.Catalog) {
+	u.offering.Lock()
+	defer u.offering.Unlock()
+	u.replaceLists(u.cachedLists(c))
+}
+
+// cachedLists returns lists that were read elsewhere.
+func (u *Upstream) cachedLists(c *server.Catalog) *lists {
+	l := &lists{incomplete: !u.opts.NoLists}
 	for i, method := range listMethods {
 		cached := new(list)
 		for e := range c.All(method.kind) {
@@ -67,7 +79,7 @@ func (u *Upstream) useCached(c, empty *server.Catalog) {
 		}
 		l.entries, u.offeredLists[i] = append(l.entries, cached.entries...), cached
 	}
-	u.catalog.Store(u.catalogOf(l, empty))
+	return l
 }
 
 // readLists reads the lists that the server declares, concurrently, each within

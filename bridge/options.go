@@ -74,8 +74,12 @@ type Config struct {
 type ProxyOptions struct {
 	// DialAs, if set, replaces the dialer and connects with the credentials of a user. The
 	// principal is "" for lists and for callers that the transport does not authenticate;
-	// those share one session. Credentials of a caller are never forwarded.
+	// those share one session, unless NoLists is set. Credentials of a caller are never forwarded.
 	DialAs func(ctx context.Context, principal string) (transport.Dialer, error)
+	// NoLists makes the bridge read no lists of the server, and open no other sessions than those of users: for a server
+	// that refuses a session of nobody. It offers CachedCatalog, and later what [Bridge.Offer] gets. It needs DialAs, and
+	// calls without a principal fail. Subscriptions to the server's entries get nothing.
+	NoLists bool
 	// Optional makes [Upstream.Run] succeed although the server cannot be started. It has
 	// no effect in a bridge, where [Config.Required] decides.
 	Optional bool

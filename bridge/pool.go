@@ -61,7 +61,11 @@ func (p *pool) start(ctx context.Context) bool {
 
 // run keeps sessions open until ctx ends.
 func (p *pool) run(ctx context.Context) {
-	p.main.run(ctx)
+	if p.opts.NoLists {
+		<-ctx.Done()
+	} else {
+		p.main.run(ctx)
+	}
 	p.mu.Lock()
 	p.ctx = nil
 	p.mu.Unlock()
@@ -112,6 +116,9 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 	if err := p.waitStarted(ctx); err != nil {
 		return nil, nil, err
 	}
+	if p.opts.NoLists && p.principalOf(caller) == "" {
+		return nil, nil, errNoPrincipal
+	}
 	for again := false; ; again = true {
 		s, err := p.retain(ctx, p.principalOf(caller))
 		if err != nil {
@@ -132,6 +139,8 @@ func (p *pool) acquire(ctx context.Context, caller *mcp.Caller) (*client.Session
 		return nil, nil, err
 	}
 }
+
+var errNoPrincipal = errors.New("the server has sessions of users only, and the caller is not authenticated")
 
 var errFurtherSession = errors.New(`another user has the first session with the server, and a further one could not be opened; with "sessions": 1 all users share one, and all that the server keeps in it`)
 
@@ -298,6 +307,16 @@ func (p *pool) restart() bool {
 	}
 	p.main.restart()
 	return true
+}
+
+// end ends the session of a principal, if that is not the main session.
+func (p *pool) end(principal string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.sessions[principal]; s != nil {
+		s.stop()
+		delete(p.sessions, principal)
+	}
 }
 
 // evict stops the session that has been idle longest. It returns false if all are in use.

@@ -42,7 +42,8 @@ type Upstream struct {
 	catalog atomic.Pointer[server.Catalog]
 	// listsDirectories is set if the server declares that it answers resources/directory/read.
 	listsDirectories atomic.Bool
-	// The following fields are used by refresh only.
+	offering         sync.Mutex // held while entries are offered that were read elsewhere
+	// The following fields are used by refresh, and with ProxyOptions.NoLists by offerCached, only.
 	lists        *lists                  // of catalog
 	offeredLists [len(listMethods)]*list // that are offered; nil before the first reading
 	warnings     []error                 // of the last reading
@@ -93,6 +94,9 @@ func newUpstream(alias, bridge, prefix string, dialer transport.Dialer, opts Pro
 		u.useCached(cached, empty)
 	} else {
 		u.catalog.Store(empty)
+	}
+	if u.opts.NoLists {
+		close(u.loaded)
 	}
 	return u
 }
