@@ -38,8 +38,11 @@ type DialOptions struct {
 	// Header is called before each request and may add headers or replace headers of the file.
 	Header func(ctx context.Context, header http.Header) error
 	// Authorizer, if set, returns what authorizes the requests to a remote server, such as an
-	// *oauth.Client, or nil.
+	// *oauth.Client, or nil. It is not called for a server with [AuthNone].
 	Authorizer func(server *Resolved) httptransport.Authorizer
+	// DialAs returns the [bridge.ProxyOptions].DialAs of a server with [AuthUser]. Without it, [Resolved.Bridge] returns an
+	// error for such a server.
+	DialAs func(server *Resolved) func(ctx context.Context, principal string) (transport.Dialer, error)
 	// MaxMessage is the length of the longest message, in bytes.
 	MaxMessage int64
 	// Conn are the limits of each connection. If its CallTimeout is zero, the CallTimeout of the server's options is
@@ -64,7 +67,7 @@ func (r *Resolved) Dialer(opts *DialOptions) (transport.Dialer, error) {
 		o.Conn.CallTimeout = r.Options.CallTimeout
 	}
 	var authorizer httptransport.Authorizer
-	if o.Authorizer != nil && r.Type != typeStdio {
+	if o.Authorizer != nil && r.Type != typeStdio && r.Options.Auth != AuthNone {
 		authorizer = o.Authorizer(r)
 	}
 	remote := streamable.DialOptions{
@@ -184,7 +187,8 @@ func (r *Resolved) header(more func(context.Context, http.Header) error) func(co
 	}
 }
 
-// Bridge returns the server as a server of a bridge. opts may be nil. The errors are the same as for [Resolved.Dialer].
+// Bridge returns the server as a server of a bridge. opts may be nil. The errors are the same as for [Resolved.Dialer], or say that
+// [DialOptions].DialAs is missing.
 func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 	dialer, err := r.Dialer(opts)
 	if err != nil {
@@ -201,6 +205,12 @@ func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 			Rename:   make(map[string]string),
 			Override: make(map[string]bridge.Override),
 		},
+	}
+	if o.Auth == AuthUser {
+		if opts == nil || opts.DialAs == nil {
+			return bridge.Config{}, fmt.Errorf("server %s: auth %s needs a program that knows the accounts of its users, such as dovetail serve with -issuer", r.Alias, o.Auth)
+		}
+		config.DialAs = opts.DialAs(r)
 	}
 	for name, override := range o.Tools.Override {
 		if override.Name != "" {

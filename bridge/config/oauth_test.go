@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-go/dovetail/bridge/config"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
 
@@ -88,5 +90,43 @@ func TestRegistrationOfServer(t *testing.T) {
 	got = nil
 	if _, err := resolve(t, `{"command":"x"}`, nil).Dialer(opts); err != nil || got != nil {
 		t.Errorf("the authorizer of a child process got %v, %v", got, err)
+	}
+}
+
+// With auth none no login is sent, and with none and shared all users share one session. Each user has an own one with user, which
+// needs a program that knows the users' accounts.
+func TestAuthOfServer(t *testing.T) {
+	asked := 0
+	opts := &config.DialOptions{Authorizer: func(*config.Resolved) httptransport.Authorizer {
+		asked++
+		return nil
+	}}
+	for auth, want := range map[string]struct{ sessions, asked int }{
+		`{}`:                             {0, 1},
+		`{"dovetail":{"sessions":3}}`:    {3, 1},
+		`{"dovetail":{"auth":"none"}}`:   {1, 0},
+		`{"dovetail":{"auth":"shared"}}`: {1, 1},
+		`{"dovetail":{"auth":"shared", "sessions":1}}`: {1, 1},
+	} {
+		r := resolve(t, strings.Replace(`{"url":"https://mcp.example/mcp",`+strings.TrimPrefix(auth, "{"), ",}", "}", 1), nil)
+		asked = 0
+		c, err := r.Bridge(opts)
+		if err != nil || c.Sessions != want.sessions || asked != want.asked || c.DialAs != nil {
+			t.Errorf("%s: %d sessions, the authorizer is asked %d times, %v", auth, c.Sessions, asked, err)
+		}
+	}
+	r := resolve(t, `{"url":"https://mcp.example/mcp","dovetail":{"auth":"user"}}`, nil)
+	for _, opts := range []*config.DialOptions{nil, opts} {
+		if _, err := r.Bridge(opts); err == nil || !strings.Contains(err.Error(), "server a: auth user needs a program") {
+			t.Errorf("a program without accounts: %v", err)
+		}
+	}
+	var of *config.Resolved
+	opts.DialAs = func(server *config.Resolved) func(context.Context, string) (transport.Dialer, error) {
+		of = server
+		return func(context.Context, string) (transport.Dialer, error) { return nil, nil }
+	}
+	if c, err := r.Bridge(opts); err != nil || c.DialAs == nil || of != r {
+		t.Errorf("a program with accounts: %v", err)
 	}
 }

@@ -19,6 +19,8 @@ type Options struct {
 	Lazy bool
 	// Sessions is the maximum number of sessions; see [bridge.ProxyOptions].
 	Sessions int
+	// Auth says whose login the server gets.
+	Auth Auth
 	// StartTimeout bounds starting the server. 0 means the program's default.
 	StartTimeout time.Duration
 	// IdleTimeout stops the server after this long without a call. 0 means the program's
@@ -37,6 +39,47 @@ type Options struct {
 	PassEnv []string
 	// Tools selects and renames tools.
 	Tools Tools
+}
+
+// An Auth says whose login a remote server gets. With the zero value, the server gets that of the program, if there is one, in a
+// session for each user.
+type Auth string
+
+const (
+	// AuthNone means that the server gets no login, and all users share one session.
+	AuthNone Auth = "none"
+	// AuthShared means that the server gets the login of the program, if there is one, and all users share one session.
+	AuthShared Auth = "shared"
+	// AuthUser means that each user has an account of its own at the server. The program supplies [bridge.ProxyOptions].DialAs.
+	AuthUser Auth = "user"
+)
+
+// auth reads an [Auth].
+func (c cursor) auth() Auth {
+	auth := Auth(c.text())
+	if !slices.Contains([]Auth{AuthNone, AuthShared, AuthUser}, auth) && c.kind() == jsonscan.String {
+		c.fail("expected %s, %s or %s", AuthNone, AuthShared, AuthUser)
+	}
+	return auth
+}
+
+// checkAuth reports an auth that does not fit the other members of a server.
+func (g serverMembers) checkAuth(s *Server) {
+	o := &s.Options
+	m, ok := g["dovetail"]
+	switch {
+	case !ok || o.Auth == "":
+	case s.Type == typeStdio && o.Auth == AuthUser:
+		m.fail("auth %s is for a server at a URL: a program has no login", o.Auth)
+	case o.Auth == AuthUser && slices.ContainsFunc(sortedKeys(s.Headers), func(name string) bool { return strings.EqualFold(name, "Authorization") }):
+		m.fail("auth %s replaces the header Authorization, which is the same for all users: expected one of them", o.Auth)
+	case o.Auth == AuthUser && o.Sessions == 1:
+		m.fail("auth %s gives each user a session: leave out sessions, or expect more than 1", o.Auth)
+	case o.Auth != AuthUser && o.Sessions > 1:
+		m.fail("with auth %s all users share one session: leave out sessions", o.Auth)
+	case o.Auth != AuthUser:
+		o.Sessions = 1
+	}
 }
 
 // Tools select and rename the tools of a server, by their names on the server. In Allow and
@@ -94,6 +137,7 @@ func (c cursor) options(o *Options) {
 		into("required", &o.Required, cursor.flag),
 		into("lazy", &o.Lazy, cursor.flag),
 		into("sessions", &o.Sessions, cursor.count),
+		into("auth", &o.Auth, cursor.auth),
 		into("startTimeout", &o.StartTimeout, cursor.duration),
 		into("idleTimeout", &o.IdleTimeout, cursor.duration),
 		into("callTimeout", &o.CallTimeout, cursor.duration),

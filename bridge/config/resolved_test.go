@@ -212,7 +212,7 @@ func TestResolvedShowsItsVariables(t *testing.T) {
 	env := &config.Expander{LookupEnv: lookup(map[string]string{"T": canary})}
 	for server, want := range map[string]string{
 		`{"command":"x${T}","args":["-v","--key=${env:T}","${NO:-d}","$${T}"],"env":{"A":"1"},"cwd":"/${T}","dovetail":{"lazy":true}}`: `{"alias":"a","type":"stdio","command":"x${T}","args":["-v","--key=${env:T}","${NO}","${T}"],"env":{"A":"[redacted]"},"cwd":"/${T}",` +
-			`"options":{"Required":false,"Lazy":true,"Sessions":0,"StartTimeout":0,"IdleTimeout":0,"CallTimeout":0,"MaxCalls":0,"InheritEnv":false,` +
+			`"options":{"Required":false,"Lazy":true,"Sessions":0,"Auth":"","StartTimeout":0,"IdleTimeout":0,"CallTimeout":0,"MaxCalls":0,"InheritEnv":false,` +
 			`"PassEnv":null,"Tools":{"Allow":null,"Deny":null,"Override":null}}}`,
 		`{"url":"https://u:p@${T}/mcp/${T}?x=1","headers":{"A":"Bearer ${T}"}}`: `{"alias":"a","type":"http","url":"https://[redacted]@${T}/mcp/${T}?[redacted]","headers":{"A":"[redacted]"}}`,
 	} {

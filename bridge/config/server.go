@@ -151,6 +151,7 @@ func readServer(key, value cursor, hasName bool) *Server {
 	members.options(s)
 	if len(value.parser.errs) == before {
 		members.resolveType(s, key)
+		members.checkAuth(s)
 	}
 	return s
 }
