@@ -1,5 +1,5 @@
-// Package oauthtest runs a small OAuth authorization server in tests and examples. It has one
-// person, who agrees to every login immediately, so it must not be used elsewhere.
+// Package oauthtest runs a small OAuth authorization server in tests and examples. Everybody
+// agrees to every login immediately, so it must not be used elsewhere.
 //
 //	issuer, err := oauthtest.Start(nil)
 //	...

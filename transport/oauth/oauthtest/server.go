@@ -30,6 +30,9 @@ type Options struct {
 	Scopes []string
 	// Subject is the ID of the person. Default "demo-person".
 	Subject string
+	// Person returns the ID of the person whose browser sends an authorization request, instead of Subject. It is called
+	// concurrently.
+	Person func(r *http.Request) string
 	// TokenLife is how long a token is valid. Default 5 minutes.
 	TokenLife time.Duration
 	// Nonces requires a nonce in DPoP proofs. It changes with each token.
@@ -70,7 +73,11 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		opts = *o
 	}
-	opts.Subject = cmp.Or(opts.Subject, "demo-person")
+	subject := cmp.Or(opts.Subject, "demo-person")
+	opts.Subject = subject
+	if opts.Person == nil {
+		opts.Person = func(*http.Request) string { return subject }
+	}
 	opts.TokenLife = cmp.Or(opts.TokenLife, 5*time.Minute)
 	if opts.Clock == nil {
 		opts.Clock = time.Now
@@ -263,7 +270,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		code := rand.Text()
 		s.mu.Lock()
 		remember(s.codes, code, authorization{
-			client: client.ID, subject: s.options.Subject, scopes: s.granted(query.Get("scope")), resource: query.Get("resource"),
+			client: client.ID, subject: s.options.Person(r), scopes: s.granted(query.Get("scope")), resource: query.Get("resource"),
 			redirect: query.Get("redirect_uri"), challenge: query.Get("code_challenge"), nonce: query.Get("nonce"), expires: s.options.Clock().Add(codeLife),
 		})
 		s.mu.Unlock()

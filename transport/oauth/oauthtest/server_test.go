@@ -230,6 +230,38 @@ func TestIDToken(t *testing.T) {
 	}
 }
 
+// The token of each browser is that of its person.
+func TestSeveralPeople(t *testing.T) {
+	s, err := oauthtest.New(issuer, &oauthtest.Options{
+		Clients: []oauthtest.Client{{ID: "app", RedirectURIs: []string{redirect}}},
+		Person:  func(r *http.Request) string { return r.URL.Query().Get("login_hint") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, person := range []string{"ada", "bob"} {
+		form := codeRequest()
+		form.Set("login_hint", person)
+		_, header, _ := serve(s, http.MethodGet, "/authorize", form, nil)
+		back, err := url.Parse(header.Get("Location"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, given := serve(s, http.MethodPost, "/token", url.Values{
+			"grant_type": {"authorization_code"}, "client_id": {"app"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier}, "redirect_uri": {redirect},
+		}, nil)
+		parts := strings.Split(fmt.Sprint(given["access_token"]), ".")
+		if len(parts) != 3 {
+			t.Fatalf("got %v", given)
+		}
+		payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
+		var claims map[string]any
+		if err := json.Unmarshal(payload, &claims); err != nil || claims["sub"] != person {
+			t.Errorf("the token of %s has %v, %v", person, claims, err)
+		}
+	}
+}
+
 // A test of a verifier signs a token of its own.
 func ExampleNew() {
 	issuer, err := oauthtest.New("https://login.example.com", nil)
