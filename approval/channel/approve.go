@@ -249,7 +249,7 @@ func (c *Channel) showAll(ctx context.Context, conn *connection) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.opts.Logger.Warn("the approver is not shown new requests until the store can be reached", "approver", conn.approver, "error", err)
+		c.opts.Logger.Warn("the approver is not shown new requests until the store can be reached", "approver", conn.who.Name, "error", err)
 		if pause.Wait(ctx) != nil {
 			return
 		}
@@ -306,7 +306,7 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 		return
 	}
 	if len(shown) >= maxShown {
-		c.malformed.Log(slog.LevelWarn, "too many open requests: one is not shown", "approver", conn.approver)
+		c.malformed.Log(slog.LevelWarn, "too many open requests: one is not shown", "approver", conn.who.Name)
 		return
 	}
 	c.mu.Lock()
@@ -315,7 +315,7 @@ func (c *Channel) showChange(conn *connection, shown map[string]*pendingRequest,
 		return
 	}
 	if conn.pending[found.ID] != nil {
-		c.malformed.Log(slog.LevelWarn, "two records have the same request: one is not shown", "approver", conn.approver)
+		c.malformed.Log(slog.LevelWarn, "two records have the same request: one is not shown", "approver", conn.who.Name)
 		return
 	}
 	o = &pendingRequest{id: found.ID, key: change.Key, frame: found.Frame}
@@ -377,7 +377,7 @@ func (c *Channel) answer(ctx context.Context, conn *connection, o *pendingReques
 	}
 	reason := err.Error()
 	if !errors.Is(err, errDecided) {
-		c.opts.Logger.Error("an answer could not be stored", "approver", conn.approver, "error", err)
+		c.opts.Logger.Error("an answer could not be stored", "approver", conn.who.Name, "error", err)
 		reason = "the store cannot be reached: answer again"
 	}
 	c.mu.Lock()

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/gorilla/websocket"
 
 	"github.com/dovetail-go/dovetail/approval"
@@ -27,9 +26,11 @@ import (
 const subprotocol = "dovetail.approval.v1"
 
 // numberedApprovers names the approvers by the order in which they connect.
-func numberedApprovers() func(*http.Request) string {
+func numberedApprovers() func(*http.Request) (channel.Person, bool) {
 	var last atomic.Int32
-	return func(*http.Request) string { return fmt.Sprint("person ", last.Add(1)-1) }
+	return func(*http.Request) (channel.Person, bool) {
+		return channel.Person{Name: fmt.Sprint("person ", last.Add(1)-1)}, true
+	}
 }
 
 // lastWord returns the notification that a request has ended. If a store yields the end first, it is
@@ -57,7 +58,7 @@ func (a *approver) wantDecided(t *testing.T, id, decision, by, why string, remem
 
 // Several approvers see each request. The first answer decides, and the others see it immediately.
 func TestSeveralApprovers(t *testing.T) {
-	virtual(t, &channel.Options{Identify: numberedApprovers()}, func(t *testing.T, r *rig) {
+	virtual(t, &channel.Options{Authenticate: numberedApprovers()}, func(t *testing.T, r *rig) {
 		var persons []*approver
 		for range 3 {
 			persons = append(persons, r.connect(t, subprotocol))
@@ -107,7 +108,7 @@ func TestSeveralApprovers(t *testing.T) {
 	})
 }
 
-// Without Options.Identify the name of the person is not known.
+// Without Options.Authenticate the name of the person is not known.
 func TestUnidentifiedApprover(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, r *rig) {
 		first, second := r.connect(t, subprotocol), r.connect(t, subprotocol)
@@ -124,7 +125,7 @@ func TestUnidentifiedApprover(t *testing.T) {
 
 // Of many answers at the same time one counts. All others are refused.
 func TestOneOfManyAnswersCounts(t *testing.T) {
-	virtual(t, &channel.Options{Identify: numberedApprovers()}, func(t *testing.T, r *rig) {
+	virtual(t, &channel.Options{Authenticate: numberedApprovers()}, func(t *testing.T, r *rig) {
 		const count = 10
 		persons := make([]*approver, count)
 		for i := range persons {
@@ -345,7 +346,7 @@ func TestDecisionOfARecordThatHasGone(t *testing.T) {
 
 // Programs connect like pages: each gets the request, and the first one decides.
 func TestSeveralClients(t *testing.T) {
-	virtual(t, &channel.Options{Identify: numberedApprovers()}, func(t *testing.T, r *rig) {
+	virtual(t, &channel.Options{Authenticate: numberedApprovers()}, func(t *testing.T, r *rig) {
 		prompts := make(chan *approval.Prompt, 2)
 		ended := make(chan error, 2)
 		handler := func(ctx context.Context, p *approval.Prompt) {
@@ -452,4 +453,107 @@ func TestFactsFrame(t *testing.T) {
 			t.Error("a hint that is not known is sent")
 		}
 	})
+}
+
+// A person approves no call of their own, under whatever name they make it. They can reject it, and others can approve it.
+func TestOwnCallsAreApprovedByOthers(t *testing.T) {
+	people := map[string]channel.Person{
+		"ann": {Name: "ann", Principals: []string{"ann", "console:ann"}},
+		"bob": {Name: "bob", Principals: []string{"bob", "console:bob"}},
+	}
+	order := make(chan string, 2)
+	authenticate := func(*http.Request) (channel.Person, bool) { who, ok := people[<-order]; return who, ok }
+	for _, test := range []struct {
+		caller, by string
+		approves   bool
+		refused    bool
+	}{
+		{"ann", "ann", true, true},
+		{"console:ann", "ann", true, true},
+		{"ann", "ann", false, false},
+		{"ann", "bob", true, false},
+		{"console:bob", "ann", true, false},
+		{"anna", "ann", true, false},
+		{"", "ann", true, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, &channel.Options{Authenticate: authenticate, ReconnectTimeout: time.Hour})
+			defer r.stop()
+			connected := map[string]*approver{}
+			for _, name := range []string{"ann", "bob"} {
+				order <- name
+				connected[name] = r.connect(t, subprotocol)
+			}
+			q := request("1")
+			q.Caller = test.caller
+			done := r.askWith(t.Context(), q)
+			for _, a := range connected {
+				a.asked(t)
+			}
+			connected[test.by].say(t, answerOf("1", test.approves))
+			if !test.refused {
+				if v := <-done; v.err != nil || v.answer.Approved != test.approves || v.answer.By != test.by {
+					t.Errorf("%s decides about a call of %q: %+v", test.by, test.caller, v)
+				}
+				return
+			}
+			if q := connected[test.by].asked(t); q.Method != "refused" || q.Params.Decision != "" {
+				t.Errorf("%s approves a call of %q: %+v", test.by, test.caller, q)
+			}
+			wantPending(t, done)
+			connected["bob"].say(t, answerOf("1", true))
+			if v := <-done; v.err != nil || v.answer.By != "bob" {
+				t.Errorf("the other person approves: %+v", v)
+			}
+		})
+	}
+}
+
+// An approver is disconnected when the login expires, and can then decide nothing.
+func TestLoginOfApproverExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &channel.Options{ReconnectTimeout: time.Hour, Authenticate: func(*http.Request) (channel.Person, bool) {
+			return channel.Person{Name: "ann", Expires: time.Now().Add(time.Minute)}, true
+		}})
+		defer r.stop()
+		a := r.connect(t, subprotocol)
+		q := request("1")
+		q.Deadline = time.Now().Add(time.Hour)
+		done := r.askWith(t.Context(), q)
+		a.asked(t)
+		pass(59 * time.Second)
+		if !r.Connected() {
+			t.Fatal("the approver was disconnected too early")
+		}
+		pass(2 * time.Second)
+		if r.Connected() {
+			t.Error("the approver is connected after the login has expired")
+		}
+		wantPending(t, done)
+		for range a.frames {
+		}
+		if !websocket.IsCloseError(a.ended, websocket.ClosePolicyViolation) {
+			t.Errorf("the connection ended with %v", a.ended)
+		}
+	})
+}
+
+// Options.Authenticate alone decides who is an approver.
+func TestUnknownPersonIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, &channel.Options{Authenticate: func(*http.Request) (channel.Person, bool) { return channel.Person{}, false }})
+		defer r.stop()
+		if _, err := r.open(subprotocol); err == nil || err.Error() != "401 Unauthorized" {
+			t.Errorf("an unknown person with the token gets %v", err)
+		}
+	})
+	for name, opts := range map[string]*channel.Options{
+		"token":    {Token: "a-token-of-16-characters"},
+		"no token": {InsecureNoToken: true},
+	} {
+		opts.Authenticate = numberedApprovers()
+		if _, err := channel.New(opts); err == nil {
+			t.Errorf("%s beside Authenticate is accepted", name)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/quota"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/wsconn"
@@ -60,6 +62,9 @@ func New(opts *Options) (*Channel, error) {
 	guard, err := httpguard.NewGuard(o.Hosts, o.Origins)
 	if err != nil {
 		return nil, fmt.Errorf("channel: Options.%w", err)
+	}
+	if o.Authenticate != nil && (o.Token != "" || o.InsecureNoToken) {
+		return nil, errors.New("channel: Options.Authenticate excludes Token and InsecureNoToken")
 	}
 	if o.Token == "" {
 		o.Token = rand.Text() + rand.Text()
@@ -137,8 +142,8 @@ func (c *Channel) Close() error {
 }
 
 // ServeHTTP connects an approver and returns when it has disconnected. It refuses a Host or
-// an Origin that is not allowed (403), a request that opens no WebSocket (426), one without
-// the token (401), and too many waiting approvers (503). Up to 64 approvers with the subprotocol
+// an Origin that is not allowed (403), a request that opens no WebSocket (426), one that is not of
+// an approver (401), and too many waiting approvers (503). Up to 64 approvers with the subprotocol
 // are connected; further ones are closed with the code 1008. An approver without it is not told
 // what others decide. While another one of that kind is connected, it waits for
 // [Options.HandoverTimeout] and is then closed with the code 1008.
@@ -146,13 +151,12 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
 	}
-	change, ok := c.checkToken(r)
+	who, change, ok := c.authenticate(r) // before anything is held, since it may panic
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		httpguard.Refuse(w, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected the channel's token")
+		httpguard.Refuse(w, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected the credentials of an approver")
 		return
 	}
-	who := c.opts.Identify(r) // before anything is held, since it may panic
 	if !c.beginWait() {
 		httpguard.RefuseBusy(w, "busy: too many approvers are waiting, or the channel is closing")
 		return
@@ -175,16 +179,35 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.endWait()
-	c.opts.Logger.Info("approver connected", "approver", conn.approver, "client", r.RemoteAddr)
+	c.opts.Logger.Info("approver connected", "approver", who.Name, "client", r.RemoteAddr)
+	if !who.Expires.IsZero() {
+		defer time.AfterFunc(time.Until(who.Expires), func() { c.expire(conn) }).Stop()
+	}
 	c.serve(ctx, showing, conn)
-	c.opts.Logger.Info("approver disconnected", "approver", conn.approver, "client", r.RemoteAddr)
+	c.opts.Logger.Info("approver disconnected", "approver", who.Name, "client", r.RemoteAddr)
 }
 
-// checkToken checks the token of a request and returns the version of the current token.
-func (c *Channel) checkToken(r *http.Request) (change int, ok bool) {
+// authenticate returns who an approver is, and the version of the current token.
+func (c *Channel) authenticate(r *http.Request) (who Person, change int, ok bool) {
+	if c.opts.Authenticate != nil {
+		who, ok = c.opts.Authenticate(r)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tokenVersion, c.opts.InsecureNoToken || httpguard.SameToken(httpguard.Token(r), c.token)
+	if c.opts.Authenticate == nil {
+		who, ok = Person{Name: unidentified}, c.opts.InsecureNoToken || httpguard.SameToken(httpguard.Token(r), c.token)
+	}
+	return who, c.tokenVersion, ok
+}
+
+// expire disconnects an approver whose login has expired.
+func (c *Channel) expire(conn *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, connected := c.conns[conn]; connected {
+		conn.close(websocket.ClosePolicyViolation, "the login has expired")
+		c.remove(conn)
+	}
 }
 
 // beginWait counts a connection that waits to become active.
@@ -306,11 +329,11 @@ func (c *Channel) receive(ctx context.Context, conn *connection, frame []byte) {
 // the frame and returns nil.
 func (c *Channel) answered(conn *connection, frame []byte) (*pendingRequest, *decision) {
 	r, err := readReply(frame)
-	d := &decision{Approved: r.approved && !r.failed, Reason: r.reason, By: conn.approver, Failed: r.failed, Remember: r.remember}
+	d := &decision{Approved: r.approved && !r.failed, Reason: r.reason, By: conn.who.Name, Failed: r.failed, Remember: r.remember}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if bad, ok := errors.AsType[*badReply](err); ok {
-		c.malformed.Log(slog.LevelWarn, "malformed answer", "error", bad, "approver", conn.approver)
+		c.malformed.Log(slog.LevelWarn, "malformed answer", "error", bad, "approver", conn.who.Name)
 		conn.notify(notificationFrame(methodRefused, bad.id, bad.reason, nil))
 		return nil, nil
 	}
@@ -319,10 +342,23 @@ func (c *Channel) answered(conn *connection, frame []byte) (*pendingRequest, *de
 	}
 	o := conn.pending[r.id]
 	if o == nil || !o.shown {
-		c.opts.Logger.Debug("answer to a request that is not pending", "approver", conn.approver)
+		c.opts.Logger.Debug("answer to a request that is not pending", "approver", conn.who.Name)
 		conn.notify(notificationFrame(methodRefused, r.id, errDecided.Error(), nil))
 		return nil, nil
 	}
+	if d.Approved && conn.who.calls(o.frame) {
+		conn.notify(notificationFrame(methodRefused, o.id, "this is your own call: another person has to approve it", nil))
+		return nil, nil // it stays open for others, and the person can still reject it
+	}
 	delete(conn.pending, o.id)
 	return o, d
+}
+
+// calls reports whether the person makes the call that a request is about.
+func (p *Person) calls(request []byte) bool {
+	caller, err := jsonscan.FindPointer(request, "params", "caller")
+	if err != nil || jsonscan.KindOf(caller) != jsonscan.String {
+		return false // no caller is known
+	}
+	return slices.Contains(p.Principals, jsonscan.Unquote(caller))
 }

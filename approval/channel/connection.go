@@ -16,7 +16,7 @@ import (
 // writer takes frames from a queue, so a slow connection blocks nothing else.
 type connection struct {
 	socket      *websocket.Conn
-	approver    string
+	who         Person
 	keepAlive   *wsconn.KeepAlive
 	notifies    bool            // the approver has selected the subprotocol and accepts notifications
 	ready       chan struct{}   // has an element when the queue is not empty
@@ -49,9 +49,9 @@ type closeFrame struct {
 	reason string
 }
 
-func newConnection(socket *websocket.Conn, who string, every time.Duration, stopShowing context.CancelFunc) *connection {
+func newConnection(socket *websocket.Conn, who Person, every time.Duration, stopShowing context.CancelFunc) *connection {
 	c := &connection{
-		socket: socket, approver: who, keepAlive: wsconn.NewKeepAlive(socket, every, writeTimeout), notifies: socket.Subprotocol() == subprotocol,
+		socket: socket, who: who, keepAlive: wsconn.NewKeepAlive(socket, every, writeTimeout), notifies: socket.Subprotocol() == subprotocol,
 		ready: make(chan struct{}, 1), closeFrames: make(chan closeFrame, 1), readDone: make(chan struct{}),
 		pending: make(map[string]*pendingRequest), stopShowing: stopShowing,
 	}

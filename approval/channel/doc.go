@@ -39,8 +39,9 @@
 //  1. A Channel and a Client may be used concurrently.
 //  2. At most 64 approvers with the subprotocol are connected to a channel, and one without it.
 //  3. Each request gets at most one answer, from a connection that it was sent to.
-//  4. An approver must present the token, which is compared in constant time, and an allowed
-//     Host and Origin, because it decides about everything.
+//  4. An approver must present the token, which is compared in constant time, or be known to
+//     Options.Authenticate, and must present an allowed Host and Origin, because it decides about
+//     everything. A known person approves no call of their own.
 //  5. Frames, queues and waiting approvers are bounded. At most 32 requests with the same target,
 //     arguments and caller are open; further ones fail with approval.TooMany.
 //  6. With [Options].Store, each answer is for one call, whatever replica is killed when. If it is

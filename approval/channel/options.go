@@ -31,7 +31,7 @@ const (
 	// maxUnclear is how many requests a connection keeps that ended with a decision that is not yet
 	// known.
 	maxUnclear = 64
-	// unidentified is the name of approvers without Options.Identify.
+	// unidentified is the name of approvers without Options.Authenticate.
 	unidentified = "channel"
 	// writeTimeout bounds writing a frame.
 	writeTimeout = 10 * time.Second
@@ -73,9 +73,9 @@ type Options struct {
 	// name are replicas of one channel. Channels for different persons, such as the channels of an [approval.Quorum],
 	// must have different names. Default "default".
 	Name string
-	// Identify returns the name of an approver for the journal and for the other approvers. Default:
-	// "channel", which other approvers do not see.
-	Identify func(r *http.Request) string
+	// Authenticate says who an approver is, or that a request is not of one. It is used in place of Token, and may be called
+	// concurrently. Default: everyone who has Token is an approver with the name "channel", which other approvers do not see.
+	Authenticate func(r *http.Request) (Person, bool)
 	// KeepAlive is the interval of pings. An approver is disconnected when nothing, not
 	// even an answer to a ping, has come for two and a half intervals. Default 15 s.
 	KeepAlive time.Duration
@@ -92,10 +92,18 @@ func (o *Options) withDefaults() Options {
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	opts.Name = cmp.Or(opts.Name, "default")
-	if opts.Identify == nil {
-		opts.Identify = func(*http.Request) string { return unidentified }
-	}
 	return opts
+}
+
+// A Person is an approver that [Options].Authenticate knows.
+type Person struct {
+	// Name is for the journal and for the other approvers.
+	Name string
+	// Principals are those of the calls that the person makes; see [approval.Request].Caller. The person can reject these calls,
+	// and an approval of one is refused.
+	Principals []string
+	// Expires is when the person is disconnected. Zero: never.
+	Expires time.Time
 }
 
 // ClientOptions configures [Dial]. The zero value is valid.

@@ -183,13 +183,11 @@ func (r *replica) end(kill bool) {
 	r.rig.stop()
 }
 
-const token = "a token of all replicas"
-
 func startReplica(t *testing.T, shared store.Store, name string) *replica {
 	l := newLink(t, shared)
 	return &replica{start(t, &channel.Options{
-		Store: l, Token: strings.ReplaceAll(token, " ", "-"), ReconnectTimeout: time.Hour,
-		Identify: func(*http.Request) string { return name },
+		Store: l, ReconnectTimeout: time.Hour,
+		Authenticate: func(*http.Request) (channel.Person, bool) { return channel.Person{Name: name}, true },
 	}), l}
 }
 

@@ -69,8 +69,8 @@ func virtual(t *testing.T, opts *channel.Options, test func(t *testing.T, r *rig
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				own := *cmp.Or(opts, &channel.Options{})
-				if own.Identify != nil {
-					own.Identify = numberedApprovers() // they begin with 0 for each store
+				if own.Authenticate != nil {
+					own.Authenticate = numberedApprovers() // they begin with 0 for each store
 				}
 				shared, closeStore := open(t)
 				defer closeStore()

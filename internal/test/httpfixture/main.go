@@ -38,7 +38,8 @@ func main() {
 func run(addr, token string, identify bool) error {
 	options := &channel.Options{Token: token, ReconnectTimeout: time.Minute}
 	if identify {
-		options.Identify = (*http.Request).UserAgent
+		options.Token = ""
+		options.Authenticate = func(r *http.Request) (channel.Person, bool) { return channel.Person{Name: r.UserAgent()}, true }
 	}
 	approvals, err := channel.New(options)
 	if err != nil {
