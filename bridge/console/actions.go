@@ -35,29 +35,29 @@ func (c *Console) do(ctx context.Context, q *question) (any, error) {
 	case "messages":
 		return c.record.showMessages(q.Call, q.Show)
 	case "record":
-		c.opts.Logger.Info("console records messages", "operator", c.opts.Name, "on", q.On)
+		c.opts.Logger.Info("console records messages", "operator", q.by, "on", q.On)
 		c.record.record(q.On)
 		return done{}, nil
 	case "server":
 		return c.showServer(q.Alias)
 	case "try":
-		return c.try(ctx, q.Exposed, q.Arguments)
+		return c.try(ctx, q)
 	case "again":
-		return c.again(ctx, q.Call)
+		return c.again(ctx, q)
 	case "cancel":
-		c.opts.Logger.Info("console cancels a call", "operator", c.opts.Name, "call", q.Call)
+		c.opts.Logger.Info("console cancels a call", "operator", q.by, "call", q.Call)
 		return done{}, c.cancelCall(ctx, q.Call)
 	case "restart":
-		c.opts.Logger.Info("console restarts a server", "operator", c.opts.Name, "server", q.Alias)
+		c.opts.Logger.Info("console restarts a server", "operator", q.by, "server", q.Alias)
 		return done{}, c.bridge.Restart(q.Alias)
 	case "refresh":
 		return done{}, c.bridge.Refresh(q.Alias)
 	case "login":
-		c.opts.Logger.Info("console begins a login", "server", q.Alias, "operator", c.opts.Name)
+		c.opts.Logger.Info("console begins a login", "server", q.Alias, "operator", q.by)
 		url, err := c.opts.Login(ctx, q.Alias)
 		return map[string]string{"url": url}, err
 	case "accept":
-		return done{}, c.accept(q.Kind, q.Exposed, q.Digest)
+		return done{}, c.accept(q)
 	case "policy":
 		return c.opts.Policy().shown(), nil
 	default: // whatif
@@ -89,7 +89,7 @@ func (c *Console) showCall(q *question) (*shownCall, error) {
 		return nil, err
 	}
 	if q.Show {
-		c.opts.Logger.Info("console shows masked values", "operator", c.opts.Name, "call", q.Call, "exposed", call.Row.Exposed)
+		c.opts.Logger.Info("console shows masked values", "operator", q.by, "call", q.Call, "exposed", call.Row.Exposed)
 	}
 	if request != nil && c.opts.Policy != nil {
 		request.Arguments = sent
@@ -147,9 +147,9 @@ func (w *row) exactArguments() json.RawMessage {
 }
 
 // again makes a kept call again, with its exact arguments.
-func (c *Console) again(ctx context.Context, id uint64) (any, error) {
+func (c *Console) again(ctx context.Context, q *question) (any, error) {
 	c.record.mu.Lock()
-	w := c.record.byID[id]
+	w := c.record.byID[q.Call]
 	if w == nil {
 		c.record.mu.Unlock()
 		return nil, errNotKept
@@ -159,19 +159,19 @@ func (c *Console) again(ctx context.Context, id uint64) (any, error) {
 	if sent == nil && size > 0 || !exact {
 		return nil, errNoBody
 	}
-	return c.make(ctx, kind, exposed, sent)
+	return c.make(ctx, q.by, kind, exposed, sent)
 }
 
 // try calls a tool with the given arguments.
-func (c *Console) try(ctx context.Context, exposed, arguments string) (any, error) {
-	if err := jsonscan.Valid([]byte(arguments)); err != nil || jsonscan.KindOf([]byte(arguments)) != jsonscan.Object {
+func (c *Console) try(ctx context.Context, q *question) (any, error) {
+	if err := jsonscan.Valid([]byte(q.Arguments)); err != nil || jsonscan.KindOf([]byte(q.Arguments)) != jsonscan.Object {
 		return nil, fmt.Errorf("arguments: expected a JSON object: %w", err)
 	}
-	return c.make(ctx, mcp.KindTool, exposed, json.RawMessage(arguments))
+	return c.make(ctx, q.by, mcp.KindTool, q.Exposed, json.RawMessage(q.Arguments))
 }
 
 // make makes a call as a client of the server does, in the background, and returns its row.
-func (c *Console) make(ctx context.Context, kind mcp.Kind, exposed string, arguments json.RawMessage) (any, error) {
+func (c *Console) make(ctx context.Context, operator string, kind mcp.Kind, exposed string, arguments json.RawMessage) (any, error) {
 	method, name := mcp.MethodToolsCall, "name"
 	switch kind {
 	case mcp.KindPrompt:
@@ -191,8 +191,8 @@ func (c *Console) make(ctx context.Context, kind mcp.Kind, exposed string, argum
 		return nil, errors.New("the console is closing")
 	}
 	rows := make(chan uint64, 1)
-	call := mcp.NewCall(request, &mcp.Caller{Principal: PrincipalPrefix + c.opts.Name, Info: &mcp.Implementation{Name: "console"}}, nil)
-	c.opts.Logger.Info("console makes a call", "operator", c.opts.Name, "method", method, "exposed", exposed)
+	call := mcp.NewCall(request, &mcp.Caller{Principal: PrincipalPrefix + operator, Info: &mcp.Implementation{Name: "console"}}, nil)
+	c.opts.Logger.Info("console makes a call", "operator", operator, "method", method, "exposed", exposed)
 	go func() {
 		defer c.running.Done()
 		defer close(rows)
@@ -299,14 +299,14 @@ func (c *Console) pending() map[pin.Entry]*pin.Pending {
 }
 
 // accept accepts a pending definition, unless another one is pending by now.
-func (c *Console) accept(kind, name, digest string) error {
-	entry := pin.Entry{Kind: pin.Kind(kind), Name: name}
+func (c *Console) accept(q *question) error {
+	entry := pin.Entry{Kind: pin.Kind(q.Kind), Name: q.Exposed}
 	p := c.pending()[entry]
 	if p == nil {
 		return pin.ErrNotPending
 	}
-	c.opts.Logger.Info("console accepts a definition", "server", c.serverOf(entry), "operator", c.opts.Name, "kind", kind, "name", name, "digest", digest)
-	return c.opts.Lock.AcceptDigest(p.Server, entry, digest)
+	c.opts.Logger.Info("console accepts a definition", "server", c.serverOf(entry), "operator", q.by, "kind", q.Kind, "name", q.Exposed, "digest", q.Digest)
+	return c.opts.Lock.AcceptDigest(p.Server, entry, q.Digest)
 }
 
 // serverOf returns the server that has an entry of a lock.

@@ -52,10 +52,13 @@ type Options struct {
 	// outcomes and rules, and nothing of what calls contain. Both have 16 to 4096 characters of A-Z, a-z, 0-9 and -._~.
 	// Default: random tokens.
 	Token, ViewerToken string
-	// Name names the operator: calls that are made in the console have the principal console:NAME. Default "operator".
+	// Name names the operators: calls that they make in the console have the principal console:NAME. Default "operator".
 	Name string
-	// Channel is the path of the approval channel, which accepts Token: operators answer its requests on the page. Default: calls are
-	// not approved there.
+	// Authenticate says who opens the console, or that a request is not of a viewer or operator. It is used in place of Token, ViewerToken
+	// and Name, and may be called concurrently. Default: everyone who has one of the tokens.
+	Authenticate func(r *http.Request) (Person, bool)
+	// Channel is the path of the approval channel, which accepts Token, or the people of Authenticate: operators answer its requests on
+	// the page. Default: calls are not approved there.
 	Channel string
 	// Hosts and Origins are allowed in addition to loopback ones, as in [channel.Options].
 	//
@@ -75,6 +78,16 @@ type Options struct {
 	Command func(server, tool string, arguments json.RawMessage) string
 	// Logger logs what operators do. Default slog.Default().
 	Logger *slog.Logger
+}
+
+// A Person has opened the console.
+type Person struct {
+	// Name is in the log, and in the principals of the calls that the person makes in the console: console:NAME.
+	Name string
+	// Operator permits what Options.Token does; without it, the person sees what ViewerToken shows.
+	Operator bool
+	// Expires is when the page is disconnected. Zero: never.
+	Expires time.Time
 }
 
 // A Console serves a web page with the calls of a [Recorder], and with the servers of a bridge. It may be used concurrently.
@@ -109,6 +122,9 @@ func New(s *server.Server, b *bridge.Bridge, opts *Options) (*Console, error) {
 		return nil, errors.New("console: Options.Recorder is missing")
 	}
 	o := *opts
+	if o.Authenticate != nil && (o.Token != "" || o.ViewerToken != "" || o.Name != "") {
+		return nil, errors.New("console: Options.Authenticate excludes Token, ViewerToken and Name")
+	}
 	o.Token, o.ViewerToken = cmp.Or(o.Token, rand.Text()+rand.Text()), cmp.Or(o.ViewerToken, rand.Text()+rand.Text())
 	o.Name, o.Logger = cmp.Or(o.Name, "operator"), cmp.Or(o.Logger, slog.Default())
 	if o.Compile == nil {
@@ -160,7 +176,7 @@ func (c *Console) begin() bool {
 
 // ServeHTTP serves the page and its feed. Only the last element of the path is used, so the console may be mounted anywhere,
 // with or without [http.StripPrefix], if the path of the page ends with a slash. It refuses a Host or an Origin that is not
-// allowed (403), a feed without a token (401), and more than 16 pages (503).
+// allowed (403), a feed of nobody that it knows (401), and more than 16 pages (503).
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, name := path.Split(r.URL.Path); name == feedName {
 		c.serveFeed(w, r)
@@ -175,7 +191,7 @@ var web embed.FS
 // PrincipalPrefix begins the principals of calls that are made in the console. Give no other caller such a name.
 const PrincipalPrefix = "console:"
 
-// A role is what a token permits.
+// A role is what a person may see and do.
 type role string
 
 const (
@@ -183,25 +199,34 @@ const (
 	operator role = "operator"
 )
 
-// roleOf returns the role of a token, "" for another token.
-func (c *Console) roleOf(token string) role {
-	switch {
-	case httpguard.SameToken(token, c.opts.Token):
-		return operator
-	case httpguard.SameToken(token, c.opts.ViewerToken):
-		return viewer
+// authenticate returns who has sent a request, if it is an operator or a viewer.
+func (c *Console) authenticate(r *http.Request) (Person, bool) {
+	if c.opts.Authenticate != nil {
+		return c.opts.Authenticate(r)
 	}
-	return ""
+	token := httpguard.Token(r)
+	if httpguard.SameToken(token, c.opts.Token) {
+		return Person{Name: c.opts.Name, Operator: true}, true
+	}
+	return Person{Name: "viewer"}, httpguard.SameToken(token, c.opts.ViewerToken)
+}
+
+// role returns what a person may do.
+func (p *Person) role() role {
+	if p.Operator {
+		return operator
+	}
+	return viewer
 }
 
 func (c *Console) serveFeed(w http.ResponseWriter, r *http.Request) {
 	if !c.guard.Admit(w, r, http.MethodGet) || !wsconn.Accept(w, r) {
 		return
 	}
-	role := c.roleOf(httpguard.Token(r))
-	if role == "" {
+	who, ok := c.authenticate(r)
+	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		httpguard.Refuse(w, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected a token of the console")
+		httpguard.Refuse(w, http.StatusUnauthorized, jsonrpc.InvalidRequest, "expected the credentials of a viewer or operator")
 		return
 	}
 	if err := c.pages.Acquire(quota.Holder{}); err != nil {
@@ -219,9 +244,15 @@ func (c *Console) serveFeed(w http.ResponseWriter, r *http.Request) {
 		c.opts.Logger.Debug("WebSocket handshake failed", "error", err, "client", r.RemoteAddr)
 		return
 	}
-	c.opts.Logger.Info("console opened", "role", string(role), "client", r.RemoteAddr)
-	newPage(c, socket, role).serve(c.ctx)
-	c.opts.Logger.Info("console closed", "role", string(role), "client", r.RemoteAddr)
+	ctx := c.ctx
+	if !who.Expires.IsZero() {
+		var release context.CancelFunc
+		ctx, release = context.WithDeadline(ctx, who.Expires)
+		defer release()
+	}
+	c.opts.Logger.Info("console opened", "person", who.Name, "role", string(who.role()), "client", r.RemoteAddr)
+	newPage(c, socket, who).serve(ctx)
+	c.opts.Logger.Info("console closed", "person", who.Name, "role", string(who.role()), "client", r.RemoteAddr)
 }
 
 // servers returns the servers of the bridge as the page shows them.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -174,6 +175,75 @@ func TestFeedRefusesStrangers(t *testing.T) {
 			t.Errorf("%s: connected", name)
 		} else if want := map[bool]int{true: 401, false: 403}[strings.HasSuffix(name, "token")]; response == nil || response.StatusCode != want {
 			t.Errorf("%s: the response is %+v, want %d", name, response, want)
+		}
+	}
+}
+
+// TestPeople: who opens the page decides what it shows, and under which name it makes calls, until the login expires.
+func TestPeople(t *testing.T) {
+	r := newRig(t, client.Modern, &console.RecorderOptions{Bodies: true})
+	expired := time.Now().Add(-time.Second)
+	c, err := console.New(r.server, r.bridge, &console.Options{
+		Recorder: r.recorder, Logger: quiet(), Authenticate: func(r *http.Request) (console.Person, bool) {
+			who, ok := map[string]console.Person{
+				"ann": {Name: "ann", Operator: true}, "bob": {Name: "bob"}, "late": {Name: "late", Operator: true, Expires: expired},
+			}[r.Header.Get("Who")]
+			return who, ok
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := httptest.NewServer(c)
+	t.Cleanup(served.Close)
+	t.Cleanup(func() { _ = c.Close() })
+	url := "ws" + strings.TrimPrefix(served.URL, "http") + "/console/feed"
+	connect := func(who string) (*feed, error) {
+		d := websocket.Dialer{Subprotocols: []string{"dovetail.console.v1", "dovetail.token." + c.Token()}}
+		socket, _, err := d.Dial(url, http.Header{"Who": {who}})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = socket.Close() })
+		return &feed{t: t, socket: socket, calls: make(map[uint64]map[string]any)}, nil
+	}
+	for who, role := range map[string]string{"ann": "operator", "bob": "viewer"} {
+		f, err := connect(who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hello := f.next(); hello["role"] != role {
+			t.Errorf("%s gets %v", who, hello)
+		}
+		answer := f.ask(`"do":"try","exposed":"files__echo","arguments":"{}"`)
+		if role == "viewer" {
+			if answer["error"] == nil {
+				t.Errorf("a viewer makes a call: %v", answer)
+			}
+			continue
+		}
+		f.until(1, "ok")
+		if row := f.calls[1]; row["by"] != "console:"+who {
+			t.Errorf("the row is %v", row)
+		}
+	}
+	if _, err := connect("mallory"); err == nil {
+		t.Error("somebody unknown with the token is connected")
+	}
+	late, err := connect("late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, _, err = late.socket.ReadMessage()
+	}
+	if !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+		t.Errorf("the page of an expired login ended with %v", err)
+	}
+	for name, opts := range map[string]console.Options{"token": {Token: strings.Repeat("x", 20)}, "viewer": {ViewerToken: strings.Repeat("x", 20)}, "name": {Name: "eve"}} {
+		opts.Recorder, opts.Authenticate = r.recorder, func(*http.Request) (console.Person, bool) { return console.Person{}, true }
+		if _, err := console.New(r.server, nil, &opts); err == nil {
+			t.Errorf("%s beside Authenticate is accepted", name)
 		}
 	}
 }

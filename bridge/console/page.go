@@ -20,6 +20,7 @@ const maxRowsPerFrame = 500
 type page struct {
 	console   *Console
 	socket    *websocket.Conn
+	who       Person
 	role      role
 	keepAlive *wsconn.KeepAlive
 	answers   chan []byte
@@ -33,9 +34,9 @@ type page struct {
 	seconds int64
 }
 
-func newPage(c *Console, socket *websocket.Conn, as role) *page {
+func newPage(c *Console, socket *websocket.Conn, who Person) *page {
 	socket.SetReadLimit(maxFrame)
-	return &page{console: c, socket: socket, role: as, keepAlive: wsconn.NewKeepAlive(socket, keepAlive, writeTimeout), answers: make(chan []byte, 1)}
+	return &page{console: c, socket: socket, who: who, role: who.role(), keepAlive: wsconn.NewKeepAlive(socket, keepAlive, writeTimeout), answers: make(chan []byte, 1)}
 }
 
 // serve returns when the page has disconnected, or when ctx has ended.
@@ -85,7 +86,7 @@ func (p *page) write(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			bye := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the console is closing")
+			bye := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the console is closing, or the login has expired")
 			_ = p.socket.WriteControl(websocket.CloseMessage, bye, time.Now().Add(time.Second)) // the page may have disconnected
 			return
 		case <-ticker.C:
@@ -203,6 +204,8 @@ type question struct {
 	Text      string          `json:"text"`
 	Show      bool            `json:"show"`
 	On        bool            `json:"on"`
+
+	by string // the name of the operator
 }
 
 // answer returns the answer to a request.
@@ -211,8 +214,9 @@ func (p *page) answer(ctx context.Context, frame []byte) []byte {
 	if err := json.Unmarshal(frame, &q); err != nil {
 		return frontend.Encode(errorAnswer{"answer", q.ID, "expected a request: " + err.Error()})
 	}
+	q.by = p.who.Name
 	if p.role != operator {
-		return frontend.Encode(errorAnswer{"answer", q.ID, "this link shows names, times, outcomes and rules only"})
+		return frontend.Encode(errorAnswer{"answer", q.ID, "expected an operator: viewers see names, times, outcomes and rules only"})
 	}
 	members, err := p.console.do(ctx, &q)
 	if err != nil {

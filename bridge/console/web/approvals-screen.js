@@ -7,7 +7,7 @@ import { button, node } from "./nodes.js";
 export class ApprovalScreen {
 	element;
 	#approvals;
-	#token = "";
+	#token; // of the last call of open
 
 	/** counted(count, news) is called when the number of waiting requests changes. */
 	constructor(path, counted) {
@@ -39,6 +39,6 @@ export class ApprovalScreen {
 	}
 
 	retry() {
-		if (this.#token) this.#approvals.retry();
+		if (this.#token !== undefined) this.#approvals.retry();
 	}
 }
