@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/transport/oauth/internal/syntax"
 )
 
@@ -19,12 +21,13 @@ const providerAge = 10 * time.Minute
 // ErrLoginEnded says that a person has to log in again at the identity provider.
 var ErrLoginEnded = errors.New("the login has ended at the identity provider")
 
-// A Provider is an identity provider with which a program is registered, and at which people log in: package
-// [github.com/dovetail-go/dovetail/transport/oauth/proxy] needs it. Other programs use a [CodeFlow]. Its methods return
+// A Provider is an identity provider with which a program is registered, and at which people log in: to a website of the program,
+// or through package [github.com/dovetail-go/dovetail/transport/oauth/proxy]. Clients of MCP use a [CodeFlow]. Its methods return
 // an *[Error], a *[MetadataError] or an error of the network. They may be called concurrently.
 type Provider struct {
 	client       *Client
 	registration Registration
+	verifier     *JWTVerifier // of ID tokens
 	known        atomic.Pointer[knownProvider]
 	fixed        bool // the provider has no metadata, and known never changes
 }
@@ -45,7 +48,13 @@ func (c *Client) Provider(registration Registration, authorizationEndpoint, toke
 	if err := registration.check(); err != nil {
 		return nil, fmt.Errorf("the Client: %w", err)
 	}
-	p := &Provider{client: c, registration: registration, fixed: authorizationEndpoint != "" || tokenEndpoint != ""}
+	verifier, err := NewJWTVerifier(&JWTOptions{
+		Issuer: registration.Issuer, AnyType: true, AllowLoopback: c.options.AllowLoopback, AllowNetworks: c.options.AllowNetworks, Resolver: c.options.Resolver,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{client: c, registration: registration, verifier: verifier, fixed: authorizationEndpoint != "" || tokenEndpoint != ""}
 	if !p.fixed {
 		return p, nil
 	}
@@ -97,6 +106,30 @@ func (p *Provider) Exchange(ctx context.Context, response url.Values, state, ver
 		return nil, err
 	}
 	return r.send(ctx, &p.registration, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {verifier}, "redirect_uri": {redirectURI}})
+}
+
+// Identity returns who has logged in: the claims of the ID token in a response of [Provider.Exchange], and nil if it has none. It checks the
+// token and that it is for this login, whose authorization request had the nonce (OpenID Connect Core 1.0, section 3.1.3.7).
+func (p *Provider) Identity(ctx context.Context, response *oauth2.Token, nonce string) (*Grant, error) {
+	signed, ok := response.Extra("id_token").(string)
+	if !ok {
+		return nil, nil
+	}
+	identity, err := p.verifier.Verify(ctx, Secret(signed), p.registration.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := jsonscan.ReadObject(identity.Claims)
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(syntax.Text(claims.Get("nonce"))), []byte(nonce)) != 1 {
+		return nil, errors.New("the ID token is for another login: its nonce differs")
+	}
+	if party := syntax.Text(claims.Get("azp")); party != "" && party != p.registration.ClientID {
+		return nil, errors.New("the ID token is for another client: its claim azp differs")
+	}
+	return identity, nil
 }
 
 // Refresh requests the next token. The error wraps [ErrLoginEnded] if the provider says that the login has ended.

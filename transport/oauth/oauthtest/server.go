@@ -33,6 +33,8 @@ type Options struct {
 	// Person returns the ID of the person whose browser sends an authorization request, instead of Subject. It is called
 	// concurrently.
 	Person func(r *http.Request) string
+	// Claims returns further claims of the tokens of a person, such as roles. It is called concurrently. Default: none.
+	Claims func(subject string) map[string]any
 	// TokenLife is how long a token is valid. Default 5 minutes.
 	TokenLife time.Duration
 	// Nonces requires a nonce in DPoP proofs. It changes with each token.
@@ -77,6 +79,9 @@ func (o *Options) withDefaults() Options {
 	opts.Subject = subject
 	if opts.Person == nil {
 		opts.Person = func(*http.Request) string { return subject }
+	}
+	if opts.Claims == nil {
+		opts.Claims = func(string) map[string]any { return nil }
 	}
 	opts.TokenLife = cmp.Or(opts.TokenLife, 5*time.Minute)
 	if opts.Clock == nil {

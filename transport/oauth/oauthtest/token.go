@@ -115,7 +115,8 @@ func (s *Server) issue(w http.ResponseWriter, client Client, a authorization) {
 		response["token_type"] = "DPoP"
 		claims.Confirmation = map[string]string{"jkt": a.key}
 	}
-	token, err := s.Sign(claims)
+	further := s.options.Claims(claims.Subject)
+	token, err := s.sign("at+jwt", further, claims)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "server_error", "")
 		return
@@ -124,7 +125,7 @@ func (s *Server) issue(w http.ResponseWriter, client Client, a authorization) {
 	if slices.Contains(a.scopes, "openid") {
 		identity := idClaims{Claims: claims.Claims, Nonce: a.nonce}
 		identity.Audience = jwt.Audience{client.ID}
-		if response["id_token"], err = s.sign(identity, "JWT"); err != nil {
+		if response["id_token"], err = s.sign("JWT", further, identity); err != nil {
 			refuse(w, http.StatusInternalServerError, "server_error", "")
 			return
 		}
@@ -149,9 +150,10 @@ type idClaims struct {
 // Sign returns an access token (RFC 9068) with any claims: a value that encoding/json marshals
 // to an object, whose claim "iss" should be [Server].URL. Sign returns an error if
 // claims cannot be marshaled.
-func (s *Server) Sign(claims any) (string, error) { return s.sign(claims, "at+jwt") }
+func (s *Server) Sign(claims any) (string, error) { return s.sign("at+jwt", claims) }
 
-func (s *Server) sign(claims any, kind jose.ContentType) (string, error) {
+// sign returns a token with claims. Of two claims with one name, the later is used.
+func (s *Server) sign(kind jose.ContentType, claims ...any) (string, error) {
 	s.mu.Lock()
 	key := s.key
 	s.mu.Unlock()
@@ -159,7 +161,11 @@ func (s *Server) sign(claims any, kind jose.ContentType) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return jwt.Signed(signer).Claims(claims).Serialize()
+	token := jwt.Signed(signer)
+	for _, some := range claims {
+		token = token.Claims(some)
+	}
+	return token.Serialize()
 }
 
 // introspect is the introspection endpoint, for clients with a secret or a key. RFC 7662.

@@ -158,7 +158,6 @@ type Proxy struct {
 	metadata []byte
 	ring     *token.Ring
 	provider *oauth.Provider
-	identity *oauth.JWTVerifier // of ID tokens
 	logins   state.Records[loginUses]
 	recent   *lru.Cache[string, struct{}]   // keys of logins in the memory of this process; nil with Options.Store
 	states   *lru.Cache[[16]byte, struct{}] // hashes of states of logins that have come back; anyone can add some
@@ -228,12 +227,6 @@ func newProxy(o Options) (*Proxy, error) {
 		return nil, err
 	}
 	if p.provider, err = client.Provider(o.Client, o.AuthorizationEndpoint, o.TokenEndpoint); err != nil {
-		return nil, err
-	}
-	p.identity, err = oauth.NewJWTVerifier(&oauth.JWTOptions{
-		Issuer: o.Provider, AnyType: true, AllowLoopback: o.AllowLoopback, AllowNetworks: o.AllowNetworks, Resolver: o.Resolver,
-	})
-	if err != nil {
 		return nil, err
 	}
 	p.metadata, err = p.marshalMetadata()

@@ -323,23 +323,12 @@ func (p *Proxy) revoke(w http.ResponseWriter, r *http.Request) {
 // Core, section 3.1.3.7.
 func (p *Proxy) verifyIdentity(ctx context.Context, response *oauth2.Token, nonce string) (*Login, error) {
 	login := &Login{AccessToken: oauth.Secret(response.AccessToken)}
-	signed, ok := response.Extra("id_token").(string)
-	if !ok {
+	identity, err := p.provider.Identity(ctx, response, nonce)
+	if err != nil {
+		return nil, err
+	}
+	if identity == nil {
 		return login, nil
-	}
-	identity, err := p.identity.Verify(ctx, oauth.Secret(signed), p.options.Client.ClientID)
-	if err != nil {
-		return nil, err
-	}
-	claims, err := jsonscan.ReadObject(identity.Claims)
-	if err != nil {
-		return nil, err
-	}
-	if subtle.ConstantTimeCompare([]byte(syntax.Text(claims.Get("nonce"))), []byte(nonce)) != 1 {
-		return nil, errors.New("the ID token is for another login: its nonce differs")
-	}
-	if party := syntax.Text(claims.Get("azp")); party != "" && party != p.options.Client.ClientID {
-		return nil, errors.New("the ID token is for another client: its claim azp differs")
 	}
 	login.Subject, login.Claims = identity.Subject, identity.Claims
 	return login, nil
