@@ -83,6 +83,11 @@ func (c *callerOptions) check(o *serveOptions) error {
 	return nil
 }
 
+// base returns the URL of this program, without a slash at its end. address is where it listens.
+func (c *callerOptions) base(address string) string {
+	return cmp.Or(strings.TrimSuffix(c.url, "/"), "http://"+address)
+}
+
 // isSet reports whether each caller has a token of its own.
 func (c *callerOptions) isSet() bool { return c.issuer != "" || c.keys != "" }
 
@@ -96,6 +101,7 @@ type callers struct {
 	keysSeen string                // the result of modified before the keys were read
 	keyRoles atomic.Pointer[map[string][]string]
 	roles    *lru.Cache[string, knownRoles] // of the last token of each caller
+	people   bool                           // operators have names and roles
 	shared   *state.Records[[]string]       // the roles that other replicas may need; nil without a store
 	logger   *slog.Logger
 }
@@ -188,7 +194,7 @@ func (c *callers) readKeys() error {
 // protect returns a handler that admits callers with a token of the issuer or a key. address is where the program listens, and
 // scopes returns the scopes that a call needs.
 func (c *callers) protect(next http.Handler, address string, scopes func(method, name string) []string, origins []string) (http.Handler, error) {
-	resource := cmp.Or(strings.TrimSuffix(c.opts.url, "/"), "http://"+address)
+	resource := c.opts.base(address)
 	protection := &oauth.ProtectOptions{
 		Resource: resource, AllowHTTP: strings.HasPrefix(resource, "http://"), Verifier: c.verifier, Audience: c.opts.audience, CallScopes: scopes,
 		Origins: origins, Name: "dovetail", Logger: c.logger,
@@ -252,10 +258,11 @@ func (c *callers) subject(ctx context.Context, caller *mcp.Caller) (policy.Subje
 			return s, nil
 		}
 	}
-	if strings.HasPrefix(s.Principal, console.PrincipalPrefix) { // an operator, whose calls are decided by the names of tools alone
+	name, made := strings.CutPrefix(s.Principal, console.PrincipalPrefix)
+	if made && !c.people { // an operator with the token of all, whose calls are decided by the names of tools alone
 		return s, nil
 	}
-	roles, ok := c.lastRoles(ctx, s.Principal)
+	roles, ok := c.lastRoles(ctx, name)
 	if name, isKey := strings.CutPrefix(s.Principal, keyPrefix); isKey && c.keys != nil {
 		roles, ok = (*c.keyRoles.Load())[name]
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -127,7 +128,13 @@ func (h *hub) newApprover(ctx context.Context) (approval.Approver, error) {
 	var err error
 	switch h.opts.approve {
 	case "page": // the page can be opened until the call expires
-		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, Origins: h.opts.origins(), ReconnectTimeout: h.opts.expiry + time.Minute, Store: h.store, Token: h.tokens.Operator})
+		opts := &channel.Options{Logger: h.events, Hosts: h.opts.hosts, Origins: h.opts.origins(), ReconnectTimeout: h.opts.expiry + time.Minute, Store: h.store}
+		if h.opts.people.clientID == "" {
+			opts.Token = h.tokens.Operator
+		} else {
+			opts.Authenticate = func(r *http.Request) (channel.Person, bool) { return h.people.approver(r) }
+		}
+		h.channel, err = channel.New(opts)
 		return h.channel, err
 	case "channel":
 		h.channel, err = channel.New(&channel.Options{Logger: h.events, Hosts: h.opts.hosts, InsecureNoToken: h.opts.noApprovalToken, FailOnDisconnect: h.store == nil, Store: h.store, Token: h.tokens.Operator})

@@ -76,6 +76,7 @@ type serveOptions struct {
 	hosts                                                                                []string
 	rolePolicies                                                                         []*policyFile
 	callers                                                                              callerOptions
+	people                                                                               peopleOptions
 	logins                                                                               loginOptions
 }
 
@@ -95,6 +96,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return nil
 	})
 	o.callers.flags(flags)
+	o.people.flags(flags)
 	flags.StringVar(&o.approve, "approve", "", "how calls are approved: "+strings.Join(approveModes, ", ")+" (default page with -policy or -launch; otherwise no call needs approval)")
 	flags.StringVar(&o.trust, "trust", "", "the `aliases`, separated by commas, of servers that are trusted to annotate their tools; * for all")
 	flags.DurationVar(&o.expiry, "expiry", 5*time.Minute, "how long a call waits for approval")
@@ -160,6 +162,9 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		}
 	}
 	if err := o.callers.check(o); err != nil {
+		return err
+	}
+	if err := o.people.check(o.callers.issuer); err != nil {
 		return err
 	}
 	if o.policy != "" || len(o.rolePolicies) > 0 || o.launch && !o.launchUnasked {
@@ -244,6 +249,8 @@ type hub struct {
 	lock       *pin.Lock     // nil without -lock
 	locked     string        // the result of modified before lock was read
 	callers    *callers      // nil if clients share a token
+	people     *people       // nil if operators and viewers share tokens
+	key        *state.Key    // seals what only this program and its replicas read
 	policies   []*policyFile // the last one is for all callers that no other one is for; nil without a guard
 	middleware []mcp.Middleware
 	guards     []mcp.Guard
@@ -296,16 +303,19 @@ func (h *hub) open(ctx context.Context) (err error) {
 		if h.store, err = openStore(ctx, h.opts.store, h.events); err != nil {
 			return fmt.Errorf("-store: %w", err)
 		}
-		key := state.SharedKey(h.store, "serve/key", 0, h.events)
-		if h.tokens, err = sharedTokens(ctx, h.store, key); err != nil {
+		h.key = state.SharedKey(h.store, "serve/key", 0, h.events)
+		if h.tokens, err = sharedTokens(ctx, h.store, h.key); err != nil {
 			return err
 		}
-		roles = new(state.NewRecords[[]string](h.store, key))
+		roles = new(state.NewRecords[[]string](h.store, h.key))
+	} else if h.key, err = randomKey(); err != nil {
+		return err
 	}
 	if h.opts.callers.isSet() {
 		if h.callers, err = newCallers(&h.opts.callers, &h.opts.logins, roles, h.events); err != nil {
 			return err
 		}
+		h.callers.people = h.opts.people.clientID != ""
 	}
 	audit := &gateway.Audit{Logger: h.logger}
 	if err = h.setGuards(ctx, audit); err != nil {

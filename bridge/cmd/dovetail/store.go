@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/internal/token"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 	"github.com/dovetail-go/dovetail/transport/store/postgres"
@@ -44,6 +45,15 @@ func opened[S store.Store](s S, err error) (store.Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// randomKey returns a key that only this process has.
+func randomKey() (*state.Key, error) {
+	ring, err := token.NewRing([]byte(rand.Text() + rand.Text()))
+	if err != nil {
+		return nil, err
+	}
+	return state.FixedKey(ring), nil
 }
 
 // tokens are those that all replicas accept.

@@ -59,6 +59,12 @@ func (h *hub) newWebsite() (*website, error) {
 		return nil, errors.Join(misuse("-open, -insecure-no-approval-token and -insecure-launch-without-approval trust everyone who reaches the address: expected a loopback address such as 127.0.0.1, found %s", h.opts.http), w.listener.Close())
 	}
 	mux := http.NewServeMux()
+	if h.opts.people.clientID != "" {
+		if h.people, err = newPeople(h.opts, h.callers, h.key, h.opts.callers.base(w.listener.Addr().String()), h.events); err != nil {
+			return nil, errors.Join(err, w.listener.Close())
+		}
+		h.people.route(mux)
+	}
 	h.routeApprovals(w, mux)
 	if err := h.routeConsole(w, mux); err != nil {
 		return nil, errors.Join(err, w.listener.Close())
@@ -99,15 +105,21 @@ func (h *hub) routeApprovals(w *website, mux *http.ServeMux) {
 		fmt.Fprintf(h.env.stderr, "approve  ws://%s/approval with the token %s\n", w.listener.Addr(), h.channel.Token())
 		return
 	}
-	mux.Handle("/approvals/", page.Handler(&page.Options{Channel: "/approval", Hosts: h.opts.hosts}))
+	approvals := page.Handler(&page.Options{Channel: "/approval", Hosts: h.opts.hosts})
+	if h.people != nil {
+		mux.Handle("/approvals/", h.people.requireRole(approvals))
+		fmt.Fprintf(h.env.stderr, "approve  %s/approvals/ for people with a role of -operators\n", h.people.base)
+		return
+	}
+	mux.Handle("/approvals/", approvals)
 	fmt.Fprintf(h.env.stderr, "approve  http://%s/approvals/#token=%s\n", w.listener.Addr(), h.channel.Token())
 }
 
-// routeConsole adds the console. Its token for operators is that of approvers, so that one link is enough.
+// routeConsole adds the console. Its operators are the approvers, so that one link is enough.
 func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 	opts := &console.Options{
 		Recorder: h.recorder, Lock: h.lock, Hosts: h.opts.hosts, Origins: h.opts.origins(), Logger: h.events,
-		Token: h.tokens.Operator, ViewerToken: h.tokens.Viewer, Login: h.logIn,
+		Login: h.logIn,
 		Command: func(server, tool string, arguments json.RawMessage) string {
 			return commandLine("dovetail", "-config", h.opts.config, "call", server, tool, string(arguments))
 		},
@@ -116,10 +128,20 @@ func (h *hub) routeConsole(w *website, mux *http.ServeMux) (err error) {
 		opts.Policy, opts.Compile = h.policies[len(h.policies)-1].inForce.Load, func(p *policy.Policy) (*policy.Compiled, error) { return compilePolicy(p, h.opts.launchUnasked) }
 	}
 	if h.opts.approve == "page" {
-		opts.Token, opts.Channel = h.channel.Token(), "/approval"
+		opts.Channel = "/approval"
+	}
+	if h.people != nil {
+		opts.Authenticate = h.people.viewer
+	} else {
+		opts.Token, opts.ViewerToken = h.tokens.Operator, h.tokens.Viewer
 	}
 	if h.console, err = console.New(h.server, h.bridge, opts); err != nil {
 		return err
+	}
+	if h.people != nil {
+		mux.Handle("/console/", h.people.requireRole(h.console))
+		fmt.Fprintf(h.env.stderr, "console  %s/console/ for people with a role of -operators or -viewers\n", h.people.base)
+		return nil
 	}
 	mux.Handle("/console/", h.console)
 	fmt.Fprintf(h.env.stderr, "console  http://%[1]s/console/#token=%[2]s, and for people who may not see contents http://%[1]s/console/#token=%[3]s\n",

@@ -124,7 +124,7 @@ export class Connection {
 	async #refusal() {
 		try {
 			const { status } = await fetch(this.#url, { cache: "no-store", redirect: "error" });
-			if (status === 426) return this.#token ? "The server does not accept this page’s token. Open the link that it printed, or enter the token." : "The server does not know who you are. Reload this page to log in, or enter a token.";
+			if (status === 426 || status === 401) return this.#token ? "The server does not accept this page’s token. Open the link that it printed, or enter the token." : "The server does not know who you are. Reload this page to log in, or enter a token.";
 			if (status === 403) return "The server does not take requests from this page’s address.";
 			if (status === 404) return "The server is not for this page.";
 		} catch {
