@@ -74,7 +74,7 @@ type Options struct {
 	// must have different names. Default "default".
 	Name string
 	// Authenticate says who an approver is, or that a request is not of one. It is used in place of Token, and may be called
-	// concurrently. Default: everyone who has Token is an approver with the name "channel", which other approvers do not see.
+	// concurrently. Default: everyone with Token is an approver with the name "channel", which other approvers do not see.
 	Authenticate func(r *http.Request) (Person, bool)
 	// KeepAlive is the interval of pings. An approver is disconnected when nothing, not
 	// even an answer to a ping, has come for two and a half intervals. Default 15 s.

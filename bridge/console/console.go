@@ -55,7 +55,7 @@ type Options struct {
 	// Name names the operators: calls that they make in the console have the principal console:NAME. Default "operator".
 	Name string
 	// Authenticate says who opens the console, or that a request is not of a viewer or operator. It is used in place of Token, ViewerToken
-	// and Name, and may be called concurrently. Default: everyone who has one of the tokens.
+	// and Name, and may be called concurrently. Default: everyone with one of the tokens.
 	Authenticate func(r *http.Request) (Person, bool)
 	// Channel is the path of the approval channel, which accepts Token, or the people of Authenticate: operators answer its requests on
 	// the page. Default: calls are not approved there.
@@ -199,7 +199,7 @@ const (
 	operator role = "operator"
 )
 
-// authenticate returns who has sent a request, if it is an operator or a viewer.
+// authenticate returns who sends a request, if it is an operator or a viewer.
 func (c *Console) authenticate(r *http.Request) (Person, bool) {
 	if c.opts.Authenticate != nil {
 		return c.opts.Authenticate(r)

@@ -108,7 +108,7 @@ func (p *Provider) Exchange(ctx context.Context, response url.Values, state, ver
 	return r.send(ctx, &p.registration, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {verifier}, "redirect_uri": {redirectURI}})
 }
 
-// Identity returns who has logged in: the claims of the ID token in a response of [Provider.Exchange], and nil if it has none. It checks the
+// Identity returns the person who logged in: the claims of the ID token in a response of [Provider.Exchange], and nil if it has none. It checks the
 // token and that it is for this login, whose authorization request had the nonce (OpenID Connect Core 1.0, section 3.1.3.7).
 func (p *Provider) Identity(ctx context.Context, response *oauth2.Token, nonce string) (*Grant, error) {
 	signed, ok := response.Extra("id_token").(string)

@@ -29,7 +29,7 @@ const (
 	loginPath    = "/login"
 	callbackPath = "/login/callback"
 	logoutPath   = "/logout"
-	// browserCookie has who is logged in in a browser, and loginCookie a login that is not finished.
+	// browserCookie has who is logged in with a browser, and loginCookie a login that is not finished.
 	browserCookie, loginCookie = "dovetail-person", "dovetail-login"
 	// browserLife is how long a person is logged in, and loginLife how long a login may take.
 	browserLife, loginLife = 8 * time.Hour, 10 * time.Minute
@@ -39,14 +39,14 @@ const (
 	maxCookie = 4000
 )
 
-// peopleOptions are the flags about people who log in in a browser.
+// peopleOptions are the flags about people who log in with a browser.
 type peopleOptions struct {
 	clientID, secretEnv, scopes string
 	operators, viewers          []string // roles
 }
 
 func (o *peopleOptions) flags(flags *flagSet) {
-	flags.StringVar(&o.clientID, "client-id", "", "the client `ID` of this program at -issuer, with the redirect URI of -url and /login/callback: people log in in a browser to open the console and to approve calls, in place of links with tokens")
+	flags.StringVar(&o.clientID, "client-id", "", "the client `ID` of this program at -issuer, with the redirect URI of -url and /login/callback: people log in with a browser to open the console and to approve calls, in place of links with tokens")
 	flags.StringVar(&o.secretEnv, "client-secret-env", "", "the environment `variable` with the client secret of -client-id")
 	flags.StringVar(&o.scopes, "login-scopes", "openid", "the `scopes`, separated by spaces, that a login in a browser requests. The ID token must have the claims of -name-claim and -roles-claim")
 	roles := func(list *[]string) func(string) error {
@@ -120,7 +120,7 @@ func (p *people) route(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+logoutPath, p.logOut)
 }
 
-// A browserLogin is who is logged in in a browser.
+// A browserLogin is who is logged in with a browser.
 type browserLogin struct {
 	Name    string    `json:"name"`
 	Roles   []string  `json:"roles"` // of those in flags
@@ -134,7 +134,7 @@ type pendingLogin struct {
 	To       string `json:"to"` // a path of this program
 }
 
-// login returns who is logged in in the browser that has sent a request.
+// login returns who is logged in with the browser that has sent a request.
 func (p *people) login(r *http.Request) (*browserLogin, bool) {
 	if p == nil {
 		return nil, false
@@ -146,7 +146,7 @@ func (p *people) login(r *http.Request) (*browserLogin, bool) {
 	return &login, true
 }
 
-// of returns who is logged in in the browser that has sent a request, with the roles that flags name.
+// of returns who is logged in with the browser that has sent a request, with the roles that flags name.
 func (p *people) of(r *http.Request) (identity, bool) {
 	login, ok := p.login(r)
 	if !ok {
@@ -328,7 +328,7 @@ func (p *people) open(r *http.Request, name, binding string, value any) bool {
 
 // cookie returns a cookie for this origin that scripts do not see, and that other sites send only with links.
 func (p *people) cookie(name, value string, life time.Duration) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure is set for an https URL
 		Name: p.cookieName(name), Value: value, Path: "/", MaxAge: int(life / time.Second),
 		HttpOnly: true, Secure: p.isSecure(), SameSite: http.SameSiteLaxMode,
 	}

@@ -29,13 +29,14 @@ func newProvider(t *testing.T) issuer {
 	t.Helper()
 	s, err := oauthtest.Start(&oauthtest.Options{
 		Clients: []oauthtest.Client{{ID: "gateway", Secret: "gateway-secret", RedirectURIs: []string{"http://127.0.0.1/login/callback"}}},
-		Person: func(r *http.Request) (string, map[string]any) {
+		Person: func(r *http.Request) string {
 			person, err := r.Cookie("person")
 			if err != nil {
-				return "nobody", nil
+				return "nobody"
 			}
-			return person.Value, map[string]any{"roles": rolesOf[person.Value]}
+			return person.Value
 		},
+		Claims: func(subject string) map[string]any { return map[string]any{"roles": rolesOf[subject]} },
 	})
 	if err != nil {
 		t.Fatal(err)
