@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -115,11 +116,11 @@ func notRun(ctx context.Context, alias string, err error) error {
 	return e
 }
 
-// failed converts the error of a call that was sent. Errors and questions of the server are
-// returned unchanged.
+// failed converts the error of a call that was sent. Errors and questions of the server, and errors about answers of the client,
+// are returned unchanged.
 func failed(ctx context.Context, alias string, err error) error {
 	call, ok := errors.AsType[*jsonrpc.CallError](err)
-	if !ok {
+	if _, unanswered := errors.AsType[*era.UnansweredError](err); unanswered || !ok { // the first is about a call to the client
 		return err
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {

@@ -93,6 +93,23 @@ func (r *Recorder) taskCanceled(id string) {
 	}
 }
 
+// callDone ends a call that ends while its caller is asked, since it does not run again. ctx is the context of the caller.
+func (r *Recorder) callDone(ctx context.Context, w *row) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !w.asked {
+		return
+	}
+	outcome, err := frontend.Internal, error(nil)
+	if frontend.CallerLeft(ctx) {
+		outcome, err = frontend.Canceled, context.Cause(ctx)
+	}
+	w.advance(now)
+	r.finish(w, now, outcome, nil, err)
+	r.touch(w)
+}
+
 // ask notes that the caller of a row is asked from now on. The mutex is held.
 func (r *Recorder) ask(w *row, now time.Time) {
 	w.asked = true

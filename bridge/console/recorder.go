@@ -226,12 +226,14 @@ func (r *Recorder) outermost(next mcp.Handler) mcp.Handler {
 		case !isRecorded(method):
 			return next(ctx, call)
 		}
+		caller := ctx
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		row, outcome := r.begin(ctx, call, cancel), frontend.Panicked
 		if row == nil {
 			return nil, ErrCanceled
 		}
+		call.OnDone(func() { r.callDone(caller, row) })
 		defer func() {
 			withdrawn := r.end(row, outcome, result, err)
 			if asks, ok := mcp.AsInputRequired(err); ok {
@@ -244,7 +246,7 @@ func (r *Recorder) outermost(next mcp.Handler) mcp.Handler {
 		if err != nil && context.Cause(ctx) == ErrCanceled {
 			result, err = nil, ErrCanceled
 		}
-		outcome, result, err = frontend.Outcome(call, result, err)
+		outcome, result, err = frontend.Outcome(caller, call, result, err)
 		return result, err
 	}
 }

@@ -61,7 +61,7 @@ func (a *Audit) Middleware(next mcp.Handler) mcp.Handler {
 		begun, outcome := time.Now(), frontend.Panicked
 		defer func() { a.record(ctx, call, outcome, err, time.Since(begun)) }()
 		result, err = next(ctx, call)
-		outcome, result, err = frontend.Outcome(call, result, err)
+		outcome, result, err = frontend.Outcome(ctx, call, result, err)
 		return result, err
 	}
 }

@@ -139,13 +139,27 @@ func (c *call) Input(key string, question mcp.InputRequest) (json.RawMessage, er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.state.failed[key]; err != nil {
-		return nil, fmt.Errorf("the client did not answer %q: %w", key, err)
+		return nil, &UnansweredError{Key: key, Err: err}
 	}
 	if answer, ok := c.state.Answers[key]; ok {
 		return answer, nil
 	}
 	return nil, &mcp.InputRequired{Requests: map[string]mcp.InputRequest{key: question}}
 }
+
+// An UnansweredError says that the caller of a call has not answered a question.
+type UnansweredError struct {
+	Key string // of the question
+	Err error
+}
+
+// Error names the question.
+func (e *UnansweredError) Error() string {
+	return fmt.Sprintf("the client did not answer %q: %v", e.Key, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // Load returns a value that an earlier run has stored.
 func (c *call) Load(key string) (json.RawMessage, bool) {

@@ -65,7 +65,7 @@ func (f *Failure) MaybeExecuted() bool {
 const (
 	Forbidden     = "forbidden"      // a guard refuses the call
 	InputRequired = "input_required" // the tool asks its caller for input
-	Canceled      = "canceled"       // the client disconnected
+	Canceled      = "canceled"       // the caller no longer waits, or an operator has canceled the call
 	TimedOut      = "timeout"        // the call took too long
 	BadParams     = "invalid_params" // the server refuses the arguments
 	UnknownTool   = "unknown_tool"

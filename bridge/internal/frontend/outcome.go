@@ -1,9 +1,12 @@
 package frontend
 
 import (
+	"context"
 	"errors"
 
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -16,13 +19,18 @@ const (
 )
 
 // Outcome returns what became of a call: one of the outcomes, or the code of a failure. It also returns the result and the
-// error, since it encodes the result of a tool if necessary.
-func Outcome(call *mcp.Call, result mcp.Result, err error) (outcome string, same mcp.Result, failed error) {
+// error, since it encodes the result of a tool if necessary. ctx is the context of the caller: a call that has failed because
+// its caller has left is [Canceled].
+func Outcome(ctx context.Context, call *mcp.Call, result mcp.Result, err error) (outcome string, same mcp.Result, failed error) {
 	if err == nil {
 		if call.Method() == mcp.MethodToolsCall {
 			return toolOutcome(result)
 		}
 		return OK, result, nil
+	}
+	_, unanswered := errors.AsType[*era.UnansweredError](err)
+	if CallerLeft(ctx) && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) || unanswered && errors.Is(err, jsonrpc.ErrClosed) {
+		return Canceled, result, err
 	}
 	outcome = CallFailureOf(call, err).Code
 	function, ok := errors.AsType[*server.FunctionError](err)
@@ -34,6 +42,12 @@ func Outcome(call *mcp.Call, result mcp.Result, err error) (outcome string, same
 		outcome = ToolError
 	}
 	return outcome, result, err
+}
+
+// CallerLeft reports whether nobody waits for the result of a call any more: its client has canceled it, or its connection or
+// session has ended. ctx is the context of the caller.
+func CallerLeft(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // toolOutcome returns the outcome of the result of a tool.

@@ -157,7 +157,7 @@ bridge/search:            jsonrpc mcp server bridge/internal/twotools internal/j
 bridge/llm:               jsonrpc mcp client bridge internal/jsonscan internal/toolschema
 bridge/config:            jsonrpc mcp transport transport/httptransport transport/sse transport/stdio transport/streamable transport/ws approval bridge
                           internal/jsonscan net/http
-bridge/internal/frontend: jsonrpc mcp transport server policy approval bridge internal/bufpool internal/deadline internal/httpguard internal/jsonscan
+bridge/internal/frontend: jsonrpc mcp transport server policy approval bridge internal/bufpool internal/deadline internal/era internal/httpguard internal/jsonscan
                           internal/quota net/http
 bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard bridge/internal/frontend internal/jsonscan
                           net/http
