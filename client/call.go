@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/era"
 	"github.com/dovetail-go/dovetail/internal/era/forward"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/jsonrpc"
@@ -353,6 +354,9 @@ func (s *Session) Forward(ctx context.Context, call *mcp.Call, opts *ForwardOpti
 func asForwardError(method string, err error) error {
 	if _, asks := errors.AsType[*mcp.InputRequired](err); asks {
 		return err
+	}
+	if unanswered, ok := errors.AsType[*era.UnansweredError](err); ok { // it wraps the error of the question, not that of the call
+		return asCallError(method, unanswered)
 	}
 	if failed, ok := errors.AsType[*jsonrpc.CallError](err); ok {
 		return failed // has more information than the error that it wraps
