@@ -27,16 +27,18 @@ func (i *InputRequest) appendJSON(dst []byte) ([]byte, error) {
 
 // An InputRequired is the error of a call that needs an answer of its caller, or that continues as a
 // task. It is not a failure: the protocol layer asks the question or creates the task, and runs the
-// call again. Middleware must return it unchanged, except for Withdrawn.
+// call again. Middleware must return it unchanged, except for Asked.
 type InputRequired struct {
 	// Requests has the open questions by key.
 	Requests map[string]InputRequest
 	// Task, if not nil, makes the call a task of the server that has received it; see
 	// [Call.BecomeTask]. The questions are asked first.
 	Task *TaskRequest
-	// Withdrawn, if not nil, withdraws the questions when it is closed, and the call runs again without their answers. This works
-	// while a session of the legacy era asks its client. Other clients ask by themselves, and then make the call again.
-	Withdrawn <-chan struct{}
+	// Asked, if not nil, is called before the questions are sent, with a function that withdraws them. In the legacy era the call
+	// then runs again without their answers. Other clients ask by themselves, and may make the call again: withdraw ends
+	// what waits for that, the functions of [Call.OnDone]. withdraw may be called concurrently, and more than once. It refers to
+	// the params of the call. Asked is not called for questions of a task.
+	Asked func(withdraw func())
 }
 
 // WantsTask reports whether the call continues as a task now: Task is set, and no question is open.

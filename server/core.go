@@ -65,7 +65,7 @@ func (c core) Outgoing(ctx context.Context, to *mcp.Caller, method string, param
 
 // outgoingQuestion applies Options.Outgoing to the questions of a call. The error says why they are not asked.
 func (c core) outgoingQuestion(ctx context.Context, call *mcp.Call, question *mcp.InputRequired) (*mcp.InputRequired, error) {
-	asked := &mcp.InputRequired{Requests: maps.Clone(question.Requests), Task: question.Task, Withdrawn: question.Withdrawn}
+	asked := &mcp.InputRequired{Requests: maps.Clone(question.Requests), Task: question.Task, Asked: question.Asked}
 	for _, key := range slices.Sorted(maps.Keys(asked.Requests)) {
 		request := asked.Requests[key]
 		params := request.Params

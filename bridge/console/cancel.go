@@ -41,44 +41,72 @@ var (
 // cancelCall cancels a call: its runs, the questions that are asked, and its task. Its caller gets [ErrCanceled], or the state of the
 // task.
 func (c *Console) cancelCall(ctx context.Context, id uint64) error {
-	task, caller, err := c.record.cancel(id)
-	if err != nil || task == "" {
-		return err
-	}
-	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodTasksCancel, json.RawMessage(`{"taskId":`+jsonscan.Quote(task)+`}`))
+	rest, err := c.record.cancel(id)
 	if err != nil {
 		return err
 	}
-	call := mcp.NewCall(request, caller, nil)
+	if rest.withdraw != nil {
+		rest.withdraw()
+	}
+	if rest.task == "" {
+		return nil
+	}
+	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodTasksCancel, json.RawMessage(`{"taskId":`+jsonscan.Quote(rest.task)+`}`))
+	if err != nil {
+		return err
+	}
+	call := mcp.NewCall(request, rest.caller, nil)
 	_, err = c.server.Serve(ctx, &call)
 	return err
 }
 
-// cancel cancels a call. If it has a task, it returns the task and its caller instead.
-func (r *Recorder) cancel(id uint64) (task string, caller *mcp.Caller, err error) {
+// An uncanceled is what [Recorder.cancel] leaves to do: to withdraw questions, or to cancel a task of a caller.
+type uncanceled struct {
+	withdraw func()
+	task     string
+	caller   *mcp.Caller
+}
+
+// cancel cancels a call.
+func (r *Recorder) cancel(id uint64) (rest uncanceled, err error) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.byID[id]
 	switch {
 	case w == nil:
-		return "", nil, errNotKept
+		return rest, errNotKept
 	case !w.ended.IsZero():
-		return "", nil, errEnded
+		return rest, errEnded
 	case w.taskID != "":
-		return w.taskID, w.from, nil
+		rest.task, rest.caller = w.taskID, w.from
 	case w.running > 0:
 		w.cancel(ErrCanceled) // the run ends the row
 	case w.asked:
+		rest.withdraw = w.withdraw
 		w.advance(now)
 		r.finish(w, now, frontend.Canceled, nil, ErrCanceled)
 		r.byCall[w.callID] = w // so that it does not run again
-		close(w.withdrawn)
 		r.touch(w)
 	default:
-		return "", nil, errBetween
+		return rest, errBetween
 	}
-	return "", nil, nil
+	return rest, nil
+}
+
+// keepWithdraw keeps the function that withdraws what the caller of a row is asked, which refers to size bytes. It calls the
+// function if the call has ended.
+func (r *Recorder) keepWithdraw(w *row, withdraw func(), size int) {
+	r.mu.Lock()
+	ended := !w.ended.IsZero()
+	if !ended && w.asked && r.byID[w.id] == w {
+		w.withdraw = withdraw
+		w.withdraws = r.withdraws.add(w.holder, w, size+1<<10)
+	}
+	r.mu.Unlock()
+	if ended {
+		withdraw()
+	}
 }
 
 // taskCanceled ends the call of a task that was canceled.
@@ -125,6 +153,9 @@ func (r *Recorder) stopAsking(w *row) {
 	w.asked = false
 	w.in[person]--
 	r.questions.Remove(w.inAsked)
+	if w.withdraw != nil {
+		r.withdraws.remove(w.withdraws)
+	}
 }
 
 // expire ends the calls whose callers have not answered in time: then no run can continue them. The mutex is held.

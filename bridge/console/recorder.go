@@ -54,6 +54,7 @@ type Recorder struct {
 	changes   list.List // of *row, the last changed at the back
 	rows      *shelf
 	contents  *shelf
+	withdraws *shelf // of *row with a function that withdraws its questions
 	byID      map[uint64]*row
 	byCall    map[string]*row // that have not ended, by the id of the call
 	byTask    map[string]*row
@@ -81,6 +82,7 @@ func NewRecorder(opts *RecorderOptions) *Recorder {
 	}
 	r.rows = newShelf(maxRows, func(item any) { r.forget(item.(*row)) })
 	r.contents = newShelf(maxBodies, func(item any) { item.(*content).drop() })
+	r.withdraws = newShelf(maxBodies, func(item any) { item.(*row).withdraw = nil })
 	return r
 }
 
@@ -235,10 +237,15 @@ func (r *Recorder) outermost(next mcp.Handler) mcp.Handler {
 		}
 		call.OnDone(func() { r.callDone(caller, row) })
 		defer func() {
-			withdrawn := r.end(row, outcome, result, err)
+			r.end(row, outcome, result, err)
 			if asks, ok := mcp.AsInputRequired(err); ok {
 				asked := *asks
-				asked.Withdrawn = withdrawn
+				asked.Asked = func(withdraw func()) {
+					if asks.Asked != nil {
+						asks.Asked(withdraw)
+					}
+					r.keepWithdraw(row, withdraw, len(call.Params()))
+				}
 				err = &asked
 			}
 		}()

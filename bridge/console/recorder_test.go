@@ -36,7 +36,17 @@ func newUpstream() *server.Server { return newUpstreamWith(new(atomic.Int32)) }
 
 // newUpstreamWith is newUpstream, and counts the calls that were canceled.
 func newUpstreamWith(canceled *atomic.Int32) *server.Server {
-	s := server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{Logger: quiet()})
+	count := func(next mcp.Handler) mcp.Handler {
+		return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
+			call.OnDone(func() {
+				if ctx.Err() != nil {
+					canceled.Add(1)
+				}
+			})
+			return next(ctx, call)
+		}
+	}
+	s := server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{Logger: quiet(), Middleware: []mcp.Middleware{count}})
 	add := func(name string, f func(ctx context.Context, r *server.Request, in text) (string, error)) {
 		server.AddTool(s, server.Tool{Name: name, TextOnly: true}, f)
 	}
@@ -55,7 +65,6 @@ func newUpstreamWith(canceled *atomic.Int32) *server.Server {
 	})
 	hang := func(ctx context.Context, _ *server.Request, _ text) (string, error) {
 		<-ctx.Done()
-		canceled.Add(1)
 		return "", ctx.Err()
 	}
 	add("hang", hang)

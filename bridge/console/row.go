@@ -42,9 +42,10 @@ type row struct {
 
 	from      *mcp.Caller             // until the call has ended
 	cancel    context.CancelCauseFunc // of the last run
-	withdrawn chan struct{}           // closed when the question to the caller is withdrawn
 	askedAt   time.Time
 	inAsked   *list.Element // while the caller is asked
+	withdraw  func()        // withdraws what the caller is asked; nil if that is not possible
+	withdraws *shelved      // of withdraw
 
 	began, ended time.Time // ended is zero for a call that has not ended
 	outcome      string
@@ -201,8 +202,8 @@ func kindOf(method string) mcp.Kind {
 	return mcp.KindTool
 }
 
-// end ends a run, and the call unless it goes on. It returns the channel that is closed when the question of the run is withdrawn.
-func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) (withdrawn <-chan struct{}) {
+// end ends a run, and the call unless it goes on.
+func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) {
 	now := time.Now()
 	asks, _ := mcp.AsInputRequired(err)
 	task, _ := got.(*mcp.Task)
@@ -221,7 +222,6 @@ func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) (withd
 	switch {
 	case !w.ended.IsZero(): // as a task that was canceled
 	case asks != nil && !asks.WantsTask():
-		w.withdrawn = make(chan struct{})
 		r.ask(w, now)
 	case asks != nil: // it is run again
 	case task != nil && !task.Status.Ended():
@@ -233,7 +233,6 @@ func (r *Recorder) end(w *row, outcome string, got mcp.Result, err error) (withd
 		r.finish(w, now, outcome, kept, err)
 	}
 	r.touch(w)
-	return w.withdrawn
 }
 
 // finish ends a call. The mutex is held.

@@ -244,14 +244,28 @@ func (c *call) OnDone(fn func()) {
 	c.done = fn
 }
 
+// withdraw ends a call of the modern era that asks its caller, unless the caller sends it again.
+func (c *call) withdraw() {
+	c.mu.Lock()
+	c.continues = false
+	var done func()
+	if c.closed { // otherwise close runs it
+		done, c.done = c.done, nil
+	}
+	c.mu.Unlock()
+	if done != nil {
+		done()
+	}
+}
+
 // close stops notifications, because nothing may follow the result. It ends the call unless
 // the call continues.
 func (c *call) close() {
 	c.mu.Lock()
 	c.closed = true
-	done := c.done
-	if c.continues {
-		done = nil
+	var done func()
+	if !c.continues {
+		done, c.done = c.done, nil
 	}
 	c.mu.Unlock()
 	if done != nil {

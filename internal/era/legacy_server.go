@@ -501,18 +501,10 @@ func (b *binding) callLegacy(ctx context.Context, from jsonrpc.Peer, req *jsonrp
 // askLegacy asks the questions one after the other over the link of the call, until they are withdrawn. A refusal is
 // passed to the next run of the call.
 func askLegacy(ctx context.Context, c *call, question *mcp.InputRequired) {
-	var watching sync.WaitGroup
-	defer watching.Wait()
 	ctx, cancel := context.WithTimeout(ctx, InputTimeout)
 	defer cancel()
-	if question.Withdrawn != nil {
-		watching.Go(func() {
-			select {
-			case <-question.Withdrawn:
-				cancel()
-			case <-ctx.Done():
-			}
-		})
+	if question.Asked != nil {
+		question.Asked(cancel)
 	}
 	for _, key := range sortedKeys(question.Requests) {
 		request := question.Requests[key]

@@ -228,7 +228,9 @@ func (s *Server) ask(ctx context.Context, c *call, question *mcp.InputRequired, 
 		RequestState:  state,
 		Meta:          mcp.Meta(`{"` + mcp.MetaServerInfo + `":` + string(s.serverInfo.of(description).encoded) + `}`),
 	})
-	c.continues = err == nil
+	if c.continues = err == nil; c.continues && question.Asked != nil {
+		question.Asked(c.withdraw)
+	}
 	return err
 }
 
