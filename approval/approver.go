@@ -28,6 +28,8 @@ type Answer struct {
 	// the approver is not asked about them. It is at most [Request].Remember; a longer time is
 	// shortened. Default 0: the yes is for this call only.
 	Remember time.Duration
+	// Given is set in an answer for [Options].OnAsk that was remembered: when the person gave it. What an approver sets is ignored.
+	Given time.Time
 }
 
 // An Approver decides about requests.
@@ -55,16 +57,21 @@ func approve(ctx context.Context, approver Approver, r *Request) (a Answer, err 
 	return a, err
 }
 
-// observed returns the approver, with calls of Options.OnAsk.
-func (g *guard) observed() Approver {
-	if g.opts.OnAsk == nil {
-		return g.approver
-	}
+// answerer returns an approver with the remembered answer, if there is one, and else with that of the approver. It calls
+// Options.OnAsk.
+func (g *guard) answerer(remembered *rememberedApproval) Approver {
 	return ApproverFunc(func(ctx context.Context, r *Request) (a Answer, err error) {
-		if answered := g.opts.OnAsk(ctx, r); answered != nil {
-			defer func() { answered(a, err) }()
+		if g.opts.OnAsk != nil {
+			if answered := g.opts.OnAsk(ctx, r); answered != nil {
+				defer func() { answered(a, err) }()
+			}
 		}
-		return g.approver.Approve(ctx, r)
+		if remembered != nil {
+			return Answer{Approved: true, By: remembered.By, Given: atMilli(time.Now(), remembered.Given)}, nil
+		}
+		a, err = g.approver.Approve(ctx, r)
+		a.Given = time.Time{}
+		return a, err
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 func TestFormatsOfRecords(t *testing.T) {
 	for name, value := range map[string]any{
 		"paused":     pausedGrant{ID: "id", Digest: Digest{1, 2}, Created: 1_000, Deadline: 2_000, Run: 3, Approved: true},
-		"remembered": rememberedApproval{Request: "id", Given: 1_000},
+		"remembered": rememberedApproval{Request: "id", Given: 1_000, By: "ada"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			golden, err := os.ReadFile("testdata/" + name + ".json")

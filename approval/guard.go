@@ -69,7 +69,8 @@ type Options struct {
 	Replica string
 	// OnAsk is called when the approver is asked, with the context of the call. It returns a function for the answer, or nil. The
 	// error of the answer is an *[mcp.InputRequired] if the caller must be asked; then OnAsk is called again for the same request.
-	// It is not called for a call whose approval is remembered. A panic refuses the call. It is called concurrently.
+	// A request whose approval is remembered has its answer at once, with [Answer].Given. A panic refuses the call. OnAsk is called
+	// concurrently.
 	OnAsk func(ctx context.Context, r *Request) (answered func(a Answer, err error))
 	// RecordArguments makes the journal record the arguments, including secrets. By default
 	// it records their digest.
@@ -225,7 +226,7 @@ func (g *guard) becomeTask(ctx context.Context, call *mcp.Call, target Target, d
 	if _, begun := call.Load(g.tokenKey(target)); begun {
 		return nil
 	}
-	if g.recall(ctx, g.newRequest(target, call, d)) != "" {
+	if g.recall(ctx, g.newRequest(target, call, d)) != nil {
 		return nil
 	}
 	return err
@@ -265,7 +266,11 @@ func (g *guard) openGrant(ctx context.Context, call *mcp.Call, target Target, d 
 func (g *guard) appendEntry(now time.Time, grant *grant, event string, a Answer) error {
 	r := grant.request
 	log := g.opts.Logger.With("request", r.ID, "server", r.Server, "tool", r.Tool, "caller", r.Caller)
-	log.Info("approval "+event, "by", a.By, "reason", a.Reason)
+	about := []any{"by", a.By, "reason", a.Reason}
+	if !a.Given.IsZero() {
+		about = append(about, "given", a.Given, "rememberedFrom", grant.remembered)
+	}
+	log.Info("approval "+event, about...)
 	if g.opts.Journal == nil {
 		return nil
 	}
@@ -274,7 +279,7 @@ func (g *guard) appendEntry(now time.Time, grant *grant, event string, a Answer)
 		Replica: g.opts.Replica, By: peertext.Cut(a.By, maxReason), Reason: peertext.Cut(a.Reason, maxReason),
 	}
 	if event == eventApproved {
-		e.RememberedFrom = grant.remembered
+		e.RememberedFrom, e.Given = grant.remembered, a.Given
 		if a.Remember > 0 {
 			e.RememberedUntil = now.Add(a.Remember)
 		}

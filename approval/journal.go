@@ -43,7 +43,7 @@ type Entry struct {
 	// Replica is [Options.Replica] of the process that handles the call. The person may have
 	// decided at another one.
 	Replica string `json:"replica,omitempty"`
-	// By names the person who approved or rejected.
+	// By names the person who approved or rejected, also if the approval was remembered.
 	By string `json:"by,omitempty"`
 	// Reason is the reason that the person gave, or describes a failure.
 	Reason string `json:"reason,omitempty"`
@@ -54,6 +54,8 @@ type Entry struct {
 	// was remembered. It is the id of the request that was approved, which may be in the journal of
 	// another replica.
 	RememberedFrom string `json:"rememberedFrom,omitempty"`
+	// Given is when that approval was given.
+	Given time.Time `json:"given,omitzero"`
 }
 
 // repairText makes all texts valid UTF-8, so that reading a line returns what was written.

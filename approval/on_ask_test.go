@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dovetail-go/dovetail/approval"
 	"github.com/dovetail-go/dovetail/client"
@@ -34,11 +35,15 @@ func TestOnAsk(t *testing.T) {
 		"a quorum":    {approval.Quorum(2, yes("ada"), yes("ada")), []string{"asked write", `true by "ada, ada"`}},
 		"the caller":  {approval.Elicitation(), []string{"asked write", "asks the caller", "asked write", `true by "the caller"`}},
 		"no approver": {nil, nil},
+		"remembered": {approval.ApproverFunc(func(context.Context, *approval.Request) (approval.Answer, error) {
+			return approval.Answer{Approved: true, By: "ada", Remember: time.Hour, Given: time.Unix(1, 0)}, nil
+		}), []string{"asked write", `true by "ada"`, "asked write", `true by "ada", remembered`}},
 	} {
 		eachEra(t, func(t *testing.T, era client.Era) {
 			t.Run(name, func(t *testing.T) {
 				var seen []string
 				opts := approvaltests.Options(nil)
+				opts.Remember = time.Hour
 				opts.OnAsk = func(_ context.Context, r *approval.Request) func(approval.Answer, error) {
 					seen = append(seen, "asked "+r.Tool)
 					return func(a approval.Answer, err error) {
@@ -48,7 +53,7 @@ func TestOnAsk(t *testing.T) {
 						case err != nil:
 							seen = append(seen, "an error")
 						default:
-							seen = append(seen, fmt.Sprintf("%t by %q", a.Approved, a.By))
+							seen = append(seen, fmt.Sprintf("%t by %q", a.Approved, a.By)+map[bool]string{false: ", remembered"}[a.Given.IsZero()])
 						}
 					}
 				}
@@ -62,8 +67,10 @@ func TestOnAsk(t *testing.T) {
 				}
 				defer s.Shutdown(t.Context())
 				defer session.Close()
-				if _, err := session.CallTool(t.Context(), "write", map[string]string{"path": "/tmp/a"}, nil); err != nil {
-					t.Error(err)
+				for range map[bool]int{false: 1, true: 2}[name == "remembered"] {
+					if _, err := session.CallTool(t.Context(), "write", map[string]string{"path": "/tmp/a"}, nil); err != nil {
+						t.Error(err)
+					}
 				}
 				if !slices.Equal(seen, c.want) {
 					t.Errorf("OnAsk got %q, want %q", seen, c.want)

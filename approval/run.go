@@ -57,26 +57,20 @@ func FromContext(ctx context.Context) *Request {
 // or is *mcp.InputRequired.
 func (r *run) approve(ctx context.Context) error {
 	g, request := r.guard, r.grant.request
-	var answer Answer
-	from := g.recall(ctx, request)
-	if from != "" || waits(g.approver) {
+	remembered := g.recall(ctx, request)
+	if remembered != nil || waits(g.approver) {
 		if err := r.persist(ctx); err != nil {
 			return r.refuse(codeOf(err, Failed), err)
 		}
 	}
-	if from != "" {
-		answer.Approved = true
-		r.grant.remembered = from
-	} else {
-		var err error
-		if answer, err = r.ask(ctx); err != nil {
-			if _, asks := mcp.AsInputRequired(err); asks || r.leave(ctx) {
-				return err
-			}
-			return r.refuse(askCode(ctx, request, err), err)
+	answer, err := r.ask(ctx, remembered)
+	if err != nil {
+		if _, asks := mcp.AsInputRequired(err); asks || r.leave(ctx) {
+			return err
 		}
-		answer.Remember = min(max(0, answer.Remember), g.opts.Remember)
+		return r.refuse(askCode(ctx, request, err), err)
 	}
+	answer.Remember = min(max(0, answer.Remember), g.opts.Remember)
 	if !answer.Approved {
 		_ = g.appendEntry(time.Now(), r.grant, eventRejected, answer) // appendEntry logs the error, and nothing runs
 		g.forget(ctx, request)
@@ -106,13 +100,18 @@ func (r *run) approve(ctx context.Context) error {
 	}
 	r.grant.approved = true
 	if answer.Remember > 0 {
-		g.remember(ctx, request, approved, answer.Remember)
+		g.remember(ctx, request, approved, answer)
 	}
 	return nil
 }
 
-// ask calls the approver and pauses the call's deadline until the answer.
-func (r *run) ask(ctx context.Context) (a Answer, err error) {
+// ask returns the remembered answer, if there is one. Otherwise it calls the approver and pauses the call's deadline until the
+// answer.
+func (r *run) ask(ctx context.Context, remembered *rememberedApproval) (a Answer, err error) {
+	if remembered != nil {
+		r.grant.remembered = remembered.Request
+		return approve(ctx, r.guard.answerer(remembered), r.grant.request)
+	}
 	defer deadline.Pause(ctx)()
 	if r.guard.approver == nil {
 		return Answer{}, NoApprover
@@ -126,7 +125,7 @@ func (r *run) ask(ctx context.Context) (a Answer, err error) {
 		r.describe(ctx, "waiting for approval")
 		defer r.describe(ctx, "")
 	}
-	a, err = approve(ctx, r.guard.observed(), r.grant.request)
+	a, err = approve(ctx, r.guard.answerer(nil), r.grant.request)
 	if errors.Is(err, ErrClosed) && r.guard.grants.stored(r.grant) != nil {
 		<-ctx.Done()
 		return Answer{}, context.Cause(ctx)

@@ -66,11 +66,13 @@ type decisionOf struct {
 	By       string `json:"by"`
 	Approved bool   `json:"approved"`
 	Reason   string `json:"reason,omitempty"`
+	// Remembered says that the approver has answered an earlier request, at At.
+	Remembered bool `json:"remembered,omitempty"`
 }
 
 func (a *answer) shown() *decisionOf {
 	if a == nil {
 		return nil
 	}
-	return &decisionOf{a.At.UnixMicro(), a.By, a.Approved, a.Reason}
+	return &decisionOf{a.At.UnixMicro(), a.By, a.Approved, a.Reason, a.Remembered}
 }

@@ -164,7 +164,10 @@ func (r *Recorder) asked(ctx context.Context) (answered func(approval.Answer, er
 		r.change(row, func() {
 			row.in[person]--
 			if err == nil {
-				row.answer = &answer{At: time.Now(), By: a.By, Approved: a.Approved, Reason: a.Reason}
+				row.answer = &answer{At: time.Now(), By: a.By, Approved: a.Approved, Reason: a.Reason, Remembered: !a.Given.IsZero()}
+				if row.answer.Remembered {
+					row.answer.At = a.Given
+				}
 			}
 		})
 	}

@@ -96,8 +96,8 @@ type rig struct {
 	canceled atomic.Int32 // calls at the server of the bridge
 }
 
-// never are arguments of calls about which no person decides.
-const never = `{"text":"never"}`
+// never are arguments of calls about which no person decides, and always those of calls about which a person decides once.
+const never, always = `{"text":"never"}`, `{"text":"always"}`
 
 // newRig starts a rig. A person accepts each request after 3 seconds.
 func newRig(t *testing.T, upstream client.Era, opts *console.RecorderOptions) *rig {
@@ -129,9 +129,13 @@ func rigWith(t testing.TB, rules string, upstream client.Era, recorder *console.
 		if string(request.Arguments) == `{"text":"bad"}` {
 			return approval.Answer{By: "ada", Reason: "not today"}, nil
 		}
-		return approval.Answer{Approved: true, By: "ada"}, nil
+		answer := approval.Answer{Approved: true, By: "ada"}
+		if string(request.Arguments) == always {
+			answer.Remember = time.Hour
+		}
+		return answer, nil
 	})
-	asking := &approval.Options{Logger: quiet()}
+	asking := &approval.Options{Logger: quiet(), Remember: time.Hour}
 	behind := newUpstreamWith(&r.canceled)
 	t.Cleanup(func() { _ = behind.Shutdown(context.Background()) })
 	config := bridge.Config{Alias: "files", Dialer: transport.Pipe(behind), ProxyOptions: bridge.ProxyOptions{Era: upstream, Logger: quiet()}}
@@ -214,6 +218,35 @@ func TestRowsOfCalls(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestRememberedApproval: a call whose approval is remembered waits for nobody, and has the name and the time of that approval.
+func TestRememberedApproval(t *testing.T) {
+	for _, era := range []client.Era{client.Modern, client.Legacy} {
+		t.Run(fmt.Sprint(era), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, era, &console.RecorderOptions{Bodies: true})
+				session := r.connect(t, era)
+				given := time.Now().Add(3 * time.Second)
+				for range 2 {
+					if _, err := session.CallTool(t.Context(), "files__write", json.RawMessage(always), nil); err != nil {
+						t.Fatal(err)
+					}
+					pass(time.Minute)
+				}
+				rows := r.recorder.Rows() // the newest first
+				for i, row := range rows {
+					d := r.recorder.Call(t, row.ID).Decision
+					if d == nil || d.By != "ada" || !d.Approved || d.At != given.UnixMicro() || d.Remembered != (i == 0) || (row.Person == 0) != d.Remembered {
+						t.Errorf("the row is %+v, decided by %+v", row, d)
+					}
+				}
+				if len(rows) != 2 {
+					t.Errorf("there are %d rows", len(rows))
+				}
+			})
+		})
 	}
 }
 

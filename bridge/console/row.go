@@ -76,10 +76,11 @@ type row struct {
 
 // An answer is the answer of an approver.
 type answer struct {
-	At       time.Time
-	By       string
-	Approved bool
-	Reason   string
+	At         time.Time
+	By         string
+	Approved   bool
+	Reason     string
+	Remembered bool // the answer to an earlier request
 }
 
 // The parts of what a call contains.

@@ -223,9 +223,9 @@ function header(row) {
 	return node("header", "", node("h2", "", row.server ? seen("server", `${row.server}.`) : "", seen("", row.name)), state);
 }
 
-function decided({ effect, rule, outcome }, reason, decision) {
-	const remembered = effect === "ask" && (outcome === "ok" || outcome === "tool error"); // nobody was asked
-	const by = !decision ? (remembered ? node("span", "quiet", " · an earlier approval is remembered") : "") : node("span", "quiet", ` · ${decision.approved ? "accepted" : "refused"} by `, seen("", decision.by || "a person"), decision.reason ? seen("", `: ${decision.reason}`) : "");
+function decided({ effect, rule }, reason, decision) {
+	const by = decision ? node("span", "quiet", ` · ${decision.approved ? "accepted" : "refused"} by `, seen("", decision.by || "a person"),
+		decision.remembered ? ` for equal calls, on ${new Date(decision.at / 1000).toLocaleDateString()} at ${clock(decision.at)}` : "", decision.reason ? seen("", `: ${decision.reason}`) : "") : "";
 	return node("p", "why", node("b", `effect ${effect}`, { ask: "Asked", allow: "Allowed", deny: "Denied" }[effect]), " by the rule ", seen("", rule || "without a name", "code"), reason ? seen("", `: ${reason}`) : "", by);
 }
 

@@ -307,7 +307,7 @@ func (s Suite) TestRememberedInTheJournal(t *testing.T) {
 	if grant.By != "anna" || !grant.RememberedUntil.Equal(grant.Time.Add(time.Minute)) || grant.RememberedFrom != "" {
 		t.Errorf("the grant is %+v", grant)
 	}
-	if use.ID == grant.ID || use.RememberedFrom != grant.ID || !use.RememberedUntil.IsZero() || use.By != "" {
+	if use.ID == grant.ID || use.RememberedFrom != grant.ID || !use.RememberedUntil.IsZero() || use.By != grant.By || use.Given.UnixMilli() != grant.Time.UnixMilli() {
 		t.Errorf("the use is %+v, of the grant %s", use, grant.ID)
 	}
 	if err := file.Close(); err != nil {
@@ -373,7 +373,7 @@ func (s Suite) TestRememberedByReplicas(t *testing.T) {
 		person.answer = yes
 		call(3, 2)
 		used := replicas[1].journal.Entries[1]
-		if used.Event != "approved" || used.RememberedFrom != person.asked[0].ID || used.Replica != "replica-1" {
+		if used.Event != "approved" || used.RememberedFrom != person.asked[0].ID || used.By != "anna" || used.Given.IsZero() || used.Replica != "replica-1" {
 			t.Errorf("the journal of the second replica has %+v", used)
 		}
 		sleep(time.Minute)
