@@ -135,7 +135,9 @@ func (p *Provider) checkContent(uri string, result mcp.Result) error {
 		pending.After = definition
 	}
 	offered := pending.Reason == reasonChanged && p.options.OfferChanged
-	p.log("", pending, !offered)
+	var differ pendingLog
+	differ.add("", pending, !offered)
+	differ.log(p.options.Logger)
 	if !p.pins.setContent(uri, pending) {
 		p.options.Logger.Warn("too many contents are pending: this one can be accepted after others", "server", p.pins.alias, "uri", uri)
 	}

@@ -181,9 +181,6 @@ func (e *evaluation) entry(of Entry) *evaluated {
 // entryOf identifies an entry of a catalog.
 func entryOf(e *server.Entry) Entry { return Entry{kindOf(e.Kind), e.Name} }
 
-// maxLogged is how many entries of one catalog are logged, each on a line.
-const maxLogged = 20
-
 func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evaluation {
 	e := &evaluation{offered: offered, pinned: p.pins.current.Load(), entries: make(map[Entry]*evaluated), files: make(map[string]string)}
 	for _, kind := range listedKinds() {
@@ -194,21 +191,17 @@ func (p *Provider) evaluate(before *evaluation, offered *server.Catalog) *evalua
 	if p.options.TrustNew {
 		p.trustNew(e)
 	}
-	differ := 0
+	var differ pendingLog
 	for _, of := range slices.SortedFunc(maps.Keys(e.entries), compareEntries) {
 		t := e.entries[of]
 		if p.compare(e, of, t, before.entry(of)) {
-			if differ++; differ <= maxLogged {
-				p.log(offered.Lookup(mcpKind(of.Kind), of.Name).Origin.Server, t.pending, !t.isListed)
-			}
+			differ.add(offered.Lookup(mcpKind(of.Kind), of.Name).Origin.Server, t.pending, !t.isListed)
 		}
 		if !t.isListed {
 			t.refusing = refusing(offered.Lookup(mcpKind(of.Kind), of.Name), t.pending)
 		}
 	}
-	if differ > maxLogged {
-		p.options.Logger.Warn("more entries are not as they were accepted", "server", p.pins.alias, "entries", differ-maxLogged)
-	}
+	differ.log(p.options.Logger)
 	listed := offered.Map(func(entry *server.Entry) *server.Entry {
 		t := e.entries[entryOf(entry)]
 		if t == nil || !t.isListed {
@@ -309,12 +302,6 @@ func reasonOf(err error, isPinned bool) string {
 		return reasonChanged
 	}
 	return reasonNew
-}
-
-// log logs an entry that differs. from is the server behind the provider that has changed it, "" if that is the only one.
-func (p *Provider) log(from string, pending *Pending, quarantined bool) {
-	p.options.Logger.Warn("an entry is not as it was accepted", "server", cmp.Or(from, pending.Server), "kind", string(pending.Kind), "name", pending.Name,
-		"reason", pending.Reason, "quarantined", quarantined, "old", pending.OldDigest, "new", pending.NewDigest)
 }
 
 // pending returns the entries that are not as pinned, sorted by kind and name.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -98,6 +99,35 @@ func TestNewTool(t *testing.T) {
 		again := pin.Wrap(p, "s", lock, &pin.Options{TrustNew: true, Logger: quiet()})
 		wantTools(t, again, lock, "b", "s a changed")
 	})
+}
+
+// TestLogOfPendingEntries: a change of a server is logged once for each reason, with how many entries differ and the names of 20.
+func TestLogOfPendingEntries(t *testing.T) {
+	lock := pin.NewLock("")
+	pinAll(t, lock, "s", tool("a", ""))
+	tools := []string{tool("a", "another")}
+	for i := range 30 {
+		tools = append(tools, tool(fmt.Sprintf("t%02d", i), ""))
+	}
+	p := newFake(tools...)
+	var log strings.Builder
+	g := pin.Wrap(p, "s", lock, &pin.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	g.Catalog()
+	p.show(tools...)
+	g.Catalog() // nothing has changed
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("t%02d", i))
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	for i, want := range []string{"reason=changed quarantined=true entries=1 names=a", "reason=new quarantined=true entries=30 names=\"" + strings.Join(names, ", ") + ", …\""} {
+		if i >= len(lines) || !strings.HasSuffix(lines[i], `level=WARN msg="entries are not as they were accepted" server=s `+want) {
+			t.Errorf("record %d is not %s", i, want)
+		}
+	}
+	if len(lines) != 2 {
+		t.Errorf("the log is\n%s", log.String())
+	}
 }
 
 func TestOfferChanged(t *testing.T) {
@@ -360,7 +390,7 @@ func TestLogged(t *testing.T) {
 	g.Catalog()
 	p.show(tool("b", ""), tool("a", "two"))
 	g.Catalog()
-	for _, want := range []string{"kind=tool name=a reason=changed quarantined=false", "kind=tool name=b reason=new quarantined=true"} {
+	for _, want := range []string{"reason=changed quarantined=false entries=1 names=a\n", "reason=new quarantined=true entries=1 names=b\n"} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("the log does not have %q once:\n%s", want, log.String())
 		}

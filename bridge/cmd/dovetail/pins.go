@@ -27,7 +27,7 @@ var pinsCommand = &command{
 skills and events that are new or have changed since they were accepted, and so the contents of resources
 whose URIs begin with ui://. Of a changed entry it prints the members that differ. An ENTRY is the name of a tool, or as it is printed, such as prompt:NAME. The exit
 status is 2 if there are any, and otherwise 4 if a server did not start. accept accepts the named entries, or
-all of them with -all, which accepts nothing if a server did not start. A running dovetail serve reads the lock file when it changes.`,
+all of them with -all. The exit status is 4 if -all did not reach a server, whose entries it did not accept. A running dovetail serve reads the lock file when it changes.`,
 	run: runPins,
 }
 
@@ -67,10 +67,14 @@ func runPins(ctx context.Context, env *environment, sub *command, line []string)
 	switch {
 	case err != nil:
 		return err
-	case all && len(missing) > 0:
-		return &unreachableError{fmt.Errorf("nothing was accepted, since servers did not start: %s", strings.Join(missing, ", "))}
 	case accept:
-		return acceptPins(env, lock, pending, args[1:])
+		if err := acceptPins(env, lock, pending, args[1:]); err != nil {
+			return err
+		}
+		if all && len(missing) > 0 {
+			return &unreachableError{fmt.Errorf("nothing was accepted of servers that were not reached: %s", strings.Join(missing, ", "))}
+		}
+		return nil
 	}
 	if err := printPins(env, pending, asJSON); err != nil && (err != error(checkFailed) || len(missing) == 0) {
 		return err

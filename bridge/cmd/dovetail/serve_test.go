@@ -212,7 +212,7 @@ func TestPinsOfAllKinds(t *testing.T) {
 	}
 }
 
-// The tools of a server that did not start are not known, so the command fails.
+// The tools of a server that did not start are not known, so the command fails. Those of the others can be accepted.
 func TestPinsWithoutAServer(t *testing.T) {
 	path, lock := filepath.Join(t.TempDir(), "mcp.json"), filepath.Join(t.TempDir(), "mcp.lock")
 	flags := []string{"-config", path, "-lock", lock}
@@ -221,11 +221,17 @@ func TestPinsWithoutAServer(t *testing.T) {
 		t.Errorf("list: error %v:\n%s", err, out)
 	}
 	out, err := inspectAt(t, append([]string{"pins", "accept", "-all"}, flags...)...)
-	if statusOf(err) != unreachable || !strings.Contains(err.Error(), "did not start: gone") || out != "" {
+	if statusOf(err) != unreachable || !strings.Contains(err.Error(), "not reached: gone") || out != "" {
 		t.Errorf("accept: error %v:\n%s", err, out)
 	}
-	if _, err := os.Stat(lock); !os.IsNotExist(err) {
-		t.Errorf("the lock file: %v", err)
+	writeConfig(t, path, map[string]any{"gone": map[string]any{"command": filepath.Join(t.TempDir(), "nothing")}, "shelf": shelfConfig(viewText)})
+	out, err = inspectAt(t, append([]string{"pins", "accept", "-all"}, flags...)...)
+	if statusOf(err) != unreachable || !strings.Contains(err.Error(), "not reached: gone") || !strings.Contains(out, "accepted content:ui://shelf/view\n") {
+		t.Errorf("accept: error %v:\n%s", err, out)
+	}
+	writeConfig(t, path, map[string]any{"shelf": shelfConfig(viewText)})
+	if out, err := inspectAt(t, append([]string{"pins", "list"}, flags...)...); err != nil || out != "" {
+		t.Errorf("list: error %v:\n%s", err, out)
 	}
 }
 

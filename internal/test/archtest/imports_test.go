@@ -151,7 +151,7 @@ approval/page:            internal/httpguard internal/webpage net/http
 # L7: many servers behind one face. Only the configuration knows how servers are reached.
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline bridge/internal/entrycheck internal/era internal/jsonscan internal/task internal/uritemplate
                           golang.org/x/sync
-bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan internal/uritemplate github.com/go-json-experiment/json
+bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan internal/peertext internal/uritemplate github.com/go-json-experiment/json
 bridge/internal/twotools: mcp server internal/jsonscan
 bridge/search:            jsonrpc mcp server bridge/internal/twotools internal/jsonscan github.com/kljensen/snowball
 bridge/llm:               jsonrpc mcp client bridge internal/jsonscan internal/toolschema
