@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"fmt"
 	"go/ast"
 	"maps"
 	"os"
@@ -159,6 +160,41 @@ func TestRequirementsAreReleases(t *testing.T) {
 	}
 	for module := range reasons {
 		t.Errorf("%s is not required; delete the exception", module)
+	}
+}
+
+// README.md compares sizes as the page of the benchmarks has them, and attacks as SECURITY.md has them.
+func TestReadmeComparesAsMeasured(t *testing.T) {
+	text := func(name string) string {
+		t.Helper()
+		text, err := fileText(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	var rows []string
+	for _, over := range []string{"stdio", "HTTP"} {
+		measured := regexp.MustCompile(`(?m)^\| hello over ` + over + ` \| [^|]* · ([^|]*) \| [^|]* · ([^|]*) \| [^|]* · ([^|]*) \|`).FindStringSubmatch(text("internal/lab/rivals/bench/README.md"))
+		if measured == nil {
+			t.Fatalf("the page of the benchmarks has no size over %s", over)
+		}
+		rows = append(rows, fmt.Sprintf("| a small server over %s, stripped | %s |", over, strings.Join(measured[1:], " | ")))
+	}
+	counts := make(map[string]int)
+	for _, row := range regexp.MustCompile("(?m) \\| ([^|]*) \\| ([^|]*) \\| ([^|]*) \\| `TestMatrix/[^|]*\\|$").FindAllStringSubmatch(text("SECURITY.md"), -1) {
+		for library, result := range row[1:] {
+			counts[fmt.Sprint(result, library)]++
+		}
+	}
+	attacks := "| attacks that are published: safe, unsafe |"
+	for library := range 3 {
+		attacks += fmt.Sprintf(" %d, %d |", counts[fmt.Sprint("safe", library)], counts[fmt.Sprint("unsafe", library)])
+	}
+	for _, row := range append(rows, attacks) {
+		if !strings.Contains(text("README.md"), row+"\n") {
+			t.Errorf("README.md does not have the row %s", row)
+		}
 	}
 }
 

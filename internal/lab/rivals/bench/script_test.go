@@ -134,7 +134,7 @@ type cost struct {
 }
 
 // TestScriptTokens counts what a model reads and writes for tasks with direct calls, with bridge/search and with bridge/code. The
-// page docs/scripts.md has the results, and README.md those of the longest task.
+// page docs/scripts.md has the results, and docs/README.md those of the longest task.
 func TestScriptTokens(t *testing.T) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestScriptTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../../../../README.md")
+	readme, err := os.ReadFile("../../../../docs/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestScriptTokens(t *testing.T) {
 				t.Errorf("docs/scripts.md does not have the row\n%s", row)
 			}
 			if columns := fmt.Sprintf(" | %d | %d |", way.read, way.requests); len(p.turns) == 2 && !bytes.Contains(readme, []byte(columns+"\n")) {
-				t.Errorf("README.md has no row that ends with%s", columns)
+				t.Errorf("docs/README.md has no row that ends with%s", columns)
 			}
 		}
 	}
