@@ -4,7 +4,7 @@ go 1.26.5
 
 require (
 	github.com/cloudwego/eino v0.9.13
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	github.com/eino-contrib/jsonschema v1.0.3
 	github.com/firebase/genkit/go v1.4.0
 	github.com/google/jsonschema-go v0.4.3

@@ -3,8 +3,8 @@ module github.com/dovetail-go/dovetail/examples/openapi
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
-	github.com/dovetail-go/dovetail/server/openapi v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
+	github.com/dovetail-go/dovetail/server/openapi v0.1.0
 )
 
 require (

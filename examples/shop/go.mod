@@ -3,7 +3,7 @@ module github.com/dovetail-go/dovetail/examples/shop
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	go.etcd.io/bbolt v1.5.0
 )
 

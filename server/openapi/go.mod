@@ -3,7 +3,7 @@ module github.com/dovetail-go/dovetail/server/openapi
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/google/go-cmp v0.7.0
 	github.com/oasdiff/yaml3 v0.0.16

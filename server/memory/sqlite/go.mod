@@ -3,7 +3,7 @@ module github.com/dovetail-go/dovetail/server/memory/sqlite
 go 1.26.0
 
 require (
-	github.com/dovetail-go/dovetail v0.0.0
+	github.com/dovetail-go/dovetail v0.1.0
 	modernc.org/sqlite v1.61.1
 )
 
