@@ -8,6 +8,7 @@ import * as dev from "./console-dev.mjs";
 import * as feed from "./console-feed.mjs";
 import { call, DESK, EXACT, Host, open, outcome, PHONE, rowOf } from "./console-host.mjs";
 import * as reading from "./console-reading.mjs";
+import * as save from "./console-save.mjs";
 
 const PICTURE = { width: 1280, height: 760 };
 
@@ -25,6 +26,7 @@ const scenarios = {
   ...dev,
   ...feed,
   ...reading,
+  ...save,
 
   async shows_calls_as_they_are_made({ page, modern, legacy }) {
     for (const client of [modern, legacy]) {

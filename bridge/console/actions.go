@@ -34,6 +34,9 @@ func (c *Console) do(ctx context.Context, q *question) (any, error) {
 		return c.showCall(q)
 	case "messages":
 		return c.record.showMessages(q.Call, q.Show)
+	case "save":
+		c.opts.Logger.Info("console saves a call", "operator", q.by, "call", q.Call, "masked", !q.Show)
+		return c.record.save(q.Call, q.Show)
 	case "record":
 		c.opts.Logger.Info("console records messages", "operator", q.by, "on", q.On)
 		c.record.record(q.On)

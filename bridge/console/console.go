@@ -310,6 +310,9 @@ func (c *Console) actions(of role) []string {
 	if c.bridge != nil {
 		actions = append(actions, "server", "restart", "refresh")
 	}
+	if c.bridge != nil && c.record.bodies {
+		actions = append(actions, "save")
+	}
 	if c.bridge != nil && c.opts.Login != nil {
 		actions = append(actions, "login")
 	}

@@ -48,8 +48,24 @@ func (r *Recorder) Messages(t testing.TB, id uint64) *ShownMessages {
 	return shown
 }
 
+// Save returns the transcript of a call as operators get it.
+func (r *Recorder) Save(id uint64, reveal bool) (string, error) {
+	saved, err := r.save(id, reveal)
+	if err != nil {
+		return "", err
+	}
+	return saved.Text, nil
+}
+
 // ContentSize returns how many bytes of contents are kept.
 func (r *Recorder) ContentSize() int { return r.kept().Bytes }
 
 // Web has the page's own files.
 var Web = web
+
+// Handshakes returns how many handshakes are kept, and how many bytes they count.
+func (r *Recorder) Handshakes() (n, size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.handshakes), r.connections.size
+}

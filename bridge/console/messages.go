@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
@@ -36,6 +37,7 @@ const (
 // A message is a frame that belongs to a call.
 type message struct {
 	at   time.Time
+	conn string
 	from string
 	what string // the method, result or error
 	poll bool   // a request for the state of a task, or its answer
@@ -62,6 +64,10 @@ type traffic struct {
 	requests map[wire]*request
 	byConn   map[string][]*request
 	parked   []parked
+
+	handshakes  map[string]*handshake // by connection
+	connections *shelf                // of *handshake
+	opened      sync.Map              // the keys are connections whose handshakes are over
 }
 
 // A parked frame is a request that was received, before the handler of its call runs.
@@ -84,13 +90,14 @@ func (r *Recorder) addTrace(opts *jsonrpc.Options, received, sent string) {
 		if next != nil {
 			next(conn, isSent, frame)
 		}
-		if !r.recording() && r.open.Load() == 0 {
+		begins := sent == toServer && r.bodies && !r.isOpen(conn)
+		if !begins && !r.recording() && r.open.Load() == 0 {
 			return
 		}
 		if isSent {
-			r.trace(sent, conn, true, frame)
+			r.trace(sent, conn, true, begins, frame)
 		} else {
-			r.trace(received, conn, false, frame)
+			r.trace(received, conn, false, begins, frame)
 		}
 	}
 }
@@ -178,17 +185,20 @@ func (r *Recorder) forgetRequests(w *row, all bool) {
 	}
 }
 
-// trace keeps a frame if it belongs to a call.
-func (r *Recorder) trace(from, conn string, sent bool, frame []byte) {
+// trace keeps a frame if it belongs to a call, or to the handshake of a connection that begins.
+func (r *Recorder) trace(from, conn string, sent, begins bool, frame []byte) {
 	members, err := jsonscan.ReadObject(frame)
 	if err != nil {
 		return // malformed, or an array of messages
 	}
 	id, _ := jsonrpc.ParseID(members.Get("id")) // zero for a notification
 	params := members.Get("params")
-	m := &message{at: time.Now(), from: from, what: textOf(members.Get("method")), body: newBody(frame, r.secrets.Load())}
+	m := &message{at: time.Now(), conn: conn, from: from, what: textOf(members.Get("method")), body: newBody(frame, r.secrets.Load())}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if begins {
+		r.traceHandshake(m, sent)
+	}
 	switch at := (wire{conn, sent, id.String()}); {
 	case m.what == "":
 		at.sent = !sent

@@ -77,12 +77,13 @@ func NewRecorder(opts *RecorderOptions) *Recorder {
 		opts = &RecorderOptions{}
 	}
 	r := &Recorder{
-		bodies: opts.Bodies, messages: opts.Messages, traffic: traffic{requests: make(map[wire]*request), byConn: make(map[string][]*request)},
+		bodies: opts.Bodies, messages: opts.Messages, traffic: traffic{requests: make(map[wire]*request), byConn: make(map[string][]*request), handshakes: make(map[string]*handshake)},
 		byID: make(map[uint64]*row), byCall: make(map[string]*row), byTask: make(map[string]*row), servers: make(map[string]*statistics), stderr: make(map[string]*lastLines), definitions: make(map[*mcp.Definition]int),
 	}
 	r.rows = newShelf(maxRows, func(item any) { r.forget(item.(*row)) })
 	r.contents = newShelf(maxBodies, func(item any) { item.(*content).drop() })
 	r.withdraws = newShelf(maxBodies, func(item any) { item.(*row).withdraw = nil })
+	r.connections = newShelf(maxHandshakes, func(item any) { r.forgetHandshake(item.(*handshake)) })
 	return r
 }
 

@@ -85,6 +85,11 @@ func (m method) in(version mcp.Version) bool {
 // MayAsk reports whether calls of a method may end in a question.
 func MayAsk(method string) bool { return methods[method].asks }
 
+// IsHandshake reports whether a client begins a connection with requests and notifications of a method.
+func IsHandshake(method string) bool {
+	return method == mcp.MethodInitialize || method == mcp.MethodDiscover || method == mcp.NotificationInitialized
+}
+
 // IsStale reports whether a change of the list of a kind makes results of a method stale.
 func IsStale(method string, changed mcp.Kind) bool {
 	kind := methods[method].changed

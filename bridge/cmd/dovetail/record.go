@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dovetail-go/dovetail/bridge/cmd/dovetail/internal/transcript"
+	"github.com/dovetail-go/dovetail/bridge/internal/transcript"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 )

@@ -143,7 +143,7 @@ export class CallDetail {
 	}
 
 	#messageParts() {
-		return this.#messages ? messageParts(this.#messages, this.#feed, () => this.refresh(), () => this.#show()) : [];
+		return this.#messages ? messageParts(this.#messages, this.#feed, { id: this.#id, reveal: this.#reveal, refresh: () => this.refresh(), show: () => this.#show(), say: (text) => { this.#say.textContent = text; } }) : [];
 	}
 
 	#tabs() {

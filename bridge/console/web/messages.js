@@ -5,15 +5,27 @@ import { button, clock, longText, node, number, seen } from "./nodes.js";
 
 const FROM = { client: "from the client", "to client": "to the client", server: "from the server", "to server": "to the server" };
 
-/** Returns the parts of the messages of a call. refresh gets them again, and show those with their masked values. */
-export function messageParts({ recording, messages, folded }, feed, refresh, show) {
+/** Returns the parts of the messages of a call. refresh gets them again, show those with their masked values, and say says what was done. */
+export function messageParts({ recording, messages, folded }, feed, { id, reveal, refresh, show, say }) {
 	const record = () => feed.ask({ do: "record", on: true }).then(refresh, () => {}); // without a connection, the page says so
 	const parts = [["recording", [recording, messages.length > 0], () => node("p", "quiet recording", state(recording, messages.length), recording ? "" : button("Record messages", record))]];
+	const savable = feed.may("save") && messages.some(({ from }) => from === "server");
+	if (savable) parts.push(["save", [id, reveal], () => node("p", "quiet", button("Save as a transcript", () => save(feed, id, reveal).then(() => say("Saved."), (error) => say(error.message))), " for ", node("code", "", "dovetail replay"))]);
 	const masked = messages.reduce((sum, message) => sum + (message.masked ?? 0), 0);
 	if (masked > 0) parts.push(["masked", masked, () => node("p", "quiet", `${number(masked)} values are masked by their names. `, button("Show…", show))]);
 	for (const [i, message] of messages.entries()) parts.push([`message ${i} ${message.at}`, message, () => one(message)]);
 	for (const [what, count] of Object.entries(folded)) parts.push([`folded ${what}`, count, () => node("p", "quiet", "and ", seen("", what, "code"), ` ${number(count)} more times`)]);
 	return parts;
+}
+
+/** Downloads the messages between this program and the server, with masked values unless they are shown. */
+async function save(feed, id, reveal) {
+	const { file, text } = await feed.ask({ do: "save", call: id, show: reveal });
+	const link = document.createElement("a");
+	link.href = URL.createObjectURL(new Blob([text]));
+	link.download = file;
+	link.click();
+	setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the download may begin later
 }
 
 function state(recording, count) {

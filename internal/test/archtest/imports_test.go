@@ -152,6 +152,7 @@ approval/page:            internal/httpguard internal/webpage net/http
 bridge:                   jsonrpc mcp transport server client internal/backoff internal/deadline bridge/internal/entrycheck internal/era internal/jsonscan internal/task internal/uritemplate
                           golang.org/x/sync
 bridge/pin:               jsonrpc mcp server internal/sharedfile internal/jsonscan internal/peertext internal/uritemplate github.com/go-json-experiment/json
+bridge/internal/transcript: jsonrpc transport internal/sharedfile
 bridge/internal/twotools: mcp server internal/jsonscan
 bridge/search:            jsonrpc mcp server bridge/internal/twotools internal/jsonscan github.com/kljensen/snowball
 bridge/llm:               jsonrpc mcp client bridge internal/jsonscan internal/toolschema
@@ -162,7 +163,7 @@ bridge/internal/frontend: jsonrpc mcp transport server policy approval bridge in
 bridge/gateway:           jsonrpc mcp transport server policy approval bridge internal/httpguard bridge/internal/frontend internal/jsonscan
                           net/http
 bridge/internal/frontend/frontendtest: mcp transport server policy bridge bridge/gateway testing
-bridge/console:           jsonrpc mcp transport/httptransport server policy approval bridge bridge/internal/frontend bridge/pin internal/era internal/httpguard internal/jsonscan
+bridge/console:           jsonrpc mcp transport/httptransport server policy approval bridge bridge/internal/frontend bridge/internal/transcript bridge/pin internal/era internal/httpguard internal/jsonscan
                           internal/peertext internal/quota internal/webpage internal/wsconn net/http github.com/gorilla/websocket
 bridge/control:           mcp transport/httptransport server server/process server/shell bridge bridge/config bridge/gateway net/http
 bridge/toolserver:        jsonrpc mcp transport transport/httptransport server client policy approval bridge bridge/config bridge/llm bridge/gateway internal/deadline
@@ -194,7 +195,7 @@ docs/production/server:   mcp transport/streamable server bridge/gateway net/htt
 internal/test/approvaltests: jsonrpc mcp transport/store policy approval server client testing
 internal/test/guardtests: jsonrpc mcp policy transport client server internal/test/approvaltests internal/test/transporttests testing
 internal/test/httpfixture: mcp approval approval/channel approval/page net/http
-internal/test/consolefixture: mcp transport transport/streamable server policy approval approval/channel bridge bridge/console net/http
+internal/test/consolefixture: mcp transport transport/streamable server client policy approval approval/channel bridge bridge/console net/http net/http/httptest
 internal/test/pagetest:   testing net/http
 
 # The server that the official conformance suite runs against, and its runner.

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/dovetail-go/dovetail/approval/channel"
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/console"
+	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
@@ -41,13 +43,14 @@ const rules = `{"rules": [
 func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "the `address` to listen at")
 	token := flag.String("token", "", "the `token` of operators; by default a random one")
+	files := flag.String("files", "", "connect to the server over HTTP, with its messages: `modern` or legacy")
 	flag.Parse()
-	if err := run(*addr, *token); err != nil {
+	if err := run(*addr, *token, *files); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(addr, token string) error {
+func run(addr, token, files string) error {
 	parsed, err := policy.Parse([]byte(rules))
 	if err != nil {
 		return err
@@ -78,6 +81,16 @@ func run(addr, token string) error {
 		}
 	})
 	upstream := bridge.Config{Alias: "files", Dialer: transport.Pipe(newFiles()), ProxyOptions: bridge.ProxyOptions{Logger: slog.New(record.LogHandler(quiet.Handler())), Launch: "/usr/bin/files /srv/www"}}
+	if files != "" {
+		upstream.Era = map[string]client.Era{"modern": client.Modern, "legacy": client.Legacy}[files]
+		behind := streamable.Handler(newFiles(), &streamable.Options{Logger: quiet})
+		defer behind.Close()
+		web := httptest.NewServer(behind)
+		defer web.Close()
+		dial := &streamable.DialOptions{}
+		record.TraceServers(&dial.Conn)
+		upstream.Dialer = streamable.Dial(web.URL, dial)
+	}
 	record.ObserveUpstream(&upstream)
 	fmt.Fprintln(record.Stderr("files", nil), "files: serving /srv/www")
 	servers, err := bridge.New(&bridge.Options{}, upstream)

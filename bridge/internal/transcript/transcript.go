@@ -72,11 +72,38 @@ func (r *Recorder) Record(fromClient bool, message []byte) {
 			r.write(header{format, version})
 		}
 	}
-	from := "server"
-	if fromClient {
-		from = "client"
+	r.write(line{time.Since(r.began).Milliseconds(), sender(fromClient), message})
+}
+
+// sender returns the sender of a message as lines have it.
+func sender(isClient bool) string {
+	if isClient {
+		return "client"
 	}
-	r.write(line{time.Since(r.began).Milliseconds(), from, message})
+	return "server"
+}
+
+// A Message is a message of a session.
+type Message struct {
+	At         time.Time
+	FromClient bool
+	Text       json.RawMessage
+}
+
+// Encode returns the content of a file with messages. The error says that one is no JSON text.
+func Encode(messages []Message) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(header{format, version}); err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		if err := encoder.Encode(line{m.At.Sub(messages[0].At).Milliseconds(), sender(m.FromClient), m.Text}); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
 }
 
 // replace replaces the file: messages have secrets, and others may have the old one open.
