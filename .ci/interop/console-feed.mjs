@@ -81,6 +81,21 @@ export async function connects_again_without_doubles(stage) {
   }
 }
 
+/** The list is not at its beginning again after each short interruption. */
+export async function keeps_its_place(stage) {
+  const { host, page, modern } = stage;
+  stage.expected = LOST;
+  for (let i = 0; i < 80; i++) await call(modern, "echo", { id: i });
+  await eventually(async () => assert.equal((await rows(page)).length, 80));
+  await page.locator(".list .scroll").evaluate((list) => { list.scrollTop = 700; });
+  const place = () => page.locator(".calls tr[data-id='50']").evaluate((row) => Math.round(row.getBoundingClientRect().top));
+  const before = await place();
+  host.cut();
+  await call(modern, "echo", { id: 80 });
+  await eventually(async () => assert.equal((await rows(page)).length, 81));
+  await eventually(async () => assert.ok(Math.abs((await place()) - before) <= 1, `the row was at ${before}, and is at ${await place()}`));
+}
+
 /** Requests a path with headers, and returns the status. */
 async function status(host, path, headers) {
   const asked = request(new URL(path, host.url), { headers });

@@ -33,6 +33,8 @@ export class CallList {
 	#filter = "All";
 	#selected;
 	#drawing = 0;
+	#scroll;
+	#place; // the call whose row is to be at the same place again
 
 	constructor(feed) {
 		this.#feed = feed;
@@ -54,6 +56,7 @@ export class CallList {
 		scroll.tabIndex = 0;
 		scroll.setAttribute("role", "group");
 		scroll.setAttribute("aria-label", "Calls");
+		this.#scroll = scroll;
 		this.element = node("section", "pane list", node("div", "tools", this.#search, this.#chips, this.#pause), this.#strip, scroll);
 		this.element.setAttribute("aria-label", "Calls");
 	}
@@ -91,6 +94,22 @@ export class CallList {
 		}
 		for (const id of ids.sort((a, b) => a - b)) this.#put(this.#feed.calls.get(id));
 		this.#limit();
+		this.#restore();
+	}
+
+	/** Removes all rows. Those that follow are at the same place as before, if they are of the same calls. */
+	reset() {
+		const from = this.#scroll.scrollTop;
+		const row = from > 0 && [...this.element.querySelectorAll("tbody tr[data-id]")].find(({ offsetTop, offsetHeight }) => offsetTop + offsetHeight > from);
+		if (row) this.#place = { id: Number(row.dataset.id), at: row.dataset.at, offset: row.offsetTop - from };
+		this.draw();
+	}
+
+	#restore() {
+		const row = this.#place && this.#rows.get(this.#place.id)?.row;
+		if (!row || row.dataset.at !== this.#place.at) return; // it may be a call of another process
+		this.#scroll.scrollTop = row.offsetTop - this.#place.offset;
+		this.#place = undefined;
 	}
 
 	/** Makes all rows again, in slices. */
@@ -106,6 +125,7 @@ export class CallList {
 			await new Promise((resolve) => setTimeout(resolve));
 			if (drawing !== this.#drawing) return;
 		}
+		this.#restore();
 	}
 
 	/** Updates the times of calls that go on. */
@@ -206,6 +226,7 @@ export class CallList {
 		if (row.firstChild) replaceChanged(row, cells);
 		else row.append(...cells.children);
 		row.dataset.id = call.id;
+		row.dataset.at = call.at;
 		row.dataset.outcome = call.outcome;
 		row.setAttribute("aria-selected", call.id === this.#selected);
 		row.onclick = () => { location.hash = link.hash; };

@@ -78,7 +78,7 @@ function changed(what, ids) {
 		const asks = document.body.dataset.channel && feed.role === "operator";
 		part("nav a[href='#approvals']").hidden = !asks;
 		if (asks) approvals.open(takeToken());
-		calls.draw();
+		calls.reset();
 		call.refresh();
 		draw();
 	} else if (what === "calls") {
