@@ -7,6 +7,7 @@ import * as approvals from "./console-approvals.mjs";
 import * as dev from "./console-dev.mjs";
 import * as feed from "./console-feed.mjs";
 import { call, DESK, EXACT, Host, open, outcome, PHONE, rowOf } from "./console-host.mjs";
+import * as login from "./console-login.mjs";
 import * as reading from "./console-reading.mjs";
 import * as save from "./console-save.mjs";
 
@@ -25,6 +26,7 @@ const scenarios = {
   ...approvals,
   ...dev,
   ...feed,
+  ...login,
   ...reading,
   ...save,
 

@@ -195,7 +195,7 @@ docs/production/server:   mcp transport/streamable server bridge/gateway net/htt
 internal/test/approvaltests: jsonrpc mcp transport/store policy approval server client testing
 internal/test/guardtests: jsonrpc mcp policy transport client server internal/test/approvaltests internal/test/transporttests testing
 internal/test/httpfixture: mcp approval approval/channel approval/page net/http
-internal/test/consolefixture: mcp transport transport/streamable server client policy approval approval/channel bridge bridge/console net/http net/http/httptest
+internal/test/consolefixture: mcp transport transport/oauth transport/streamable server client policy approval approval/channel bridge bridge/console net/http net/http/httptest
 internal/test/pagetest:   testing net/http
 
 # The server that the official conformance suite runs against, and its runner.

@@ -1,4 +1,4 @@
-// Consolefixture serves a bridge with one server, an MCP endpoint and the console, for the tests of the page in a browser.
+// Consolefixture serves a bridge with one server, an MCP endpoint and the console, and a server that demands a login, for the tests of the page in a browser.
 // .ci/browser runs it. It prints its addresses and tokens as one JSON object, and ends when its input ends. A line of its
 // input that begins with the word build has the state of a build that the console shows, and the line cut breaks the connections
 // to pages.
@@ -30,6 +30,7 @@ import (
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
+	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
@@ -44,13 +45,14 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "the `address` to listen at")
 	token := flag.String("token", "", "the `token` of operators; by default a random one")
 	files := flag.String("files", "", "connect to the server over HTTP, with its messages: `modern` or legacy")
+	issuer := flag.String("issuer", "", "serve files at /guarded too, to callers with a token of this authorization server, at a `URL`")
 	flag.Parse()
-	if err := run(*addr, *token, *files); err != nil {
+	if err := run(*addr, *token, *files, *issuer); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(addr, token, files string) error {
+func run(addr, token, files, issuer string) error {
 	parsed, err := policy.Parse([]byte(rules))
 	if err != nil {
 		return err
@@ -122,12 +124,21 @@ func run(addr, token, files string) error {
 	if err != nil {
 		return err
 	}
+	guarded := fmt.Sprintf("http://%s/guarded", listener.Addr())
+	if issuer != "" {
+		protected, err := protect(guarded, issuer)
+		if err != nil {
+			return err
+		}
+		mux.Handle("/guarded", protected)
+		mux.Handle("/.well-known/", protected)
+	}
 	var open sockets
 	web := &http.Server{Handler: mux, ConnState: open.add, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	err = json.NewEncoder(os.Stdout).Encode(map[string]string{
-		"url": fmt.Sprintf("http://%s/console/", listener.Addr()), "token": page.Token(), "viewer": page.ViewerToken(), "mcp": fmt.Sprintf("http://%s/mcp", listener.Addr()),
+		"url": fmt.Sprintf("http://%s/console/", listener.Addr()), "token": page.Token(), "viewer": page.ViewerToken(), "mcp": fmt.Sprintf("http://%s/mcp", listener.Addr()), "guarded": guarded,
 	})
 	for lines := bufio.NewScanner(os.Stdin); err == nil && lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), "build "); ok {
@@ -142,6 +153,16 @@ func run(addr, token, files string) error {
 	err = errors.Join(err, web.Close())
 	<-served //nolint:errcheck // it was closed
 	return err
+}
+
+// protect returns a server of files for callers with a token of an authorization server.
+func protect(resource, issuer string) (http.Handler, error) {
+	verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: issuer, AllowLoopback: true})
+	if err != nil {
+		return nil, err
+	}
+	served := streamable.Handler(newFiles(), &streamable.Options{Logger: slog.New(slog.DiscardHandler)})
+	return oauth.Protect(served, &oauth.ProtectOptions{Resource: resource, AuthorizationServers: []string{issuer}, Verifier: verifier, Scopes: []string{"notes"}})
 }
 
 // sockets are the connections that have become WebSockets.

@@ -1,0 +1,76 @@
+// An operator logs in at a server that answers 401, with an authorization server that others wrote.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { eventually, visit } from "./browser.mjs";
+import { DESK, Host } from "./console-host.mjs";
+
+/** Starts oidc-provider, and returns its process and its issuer. */
+async function authorizationServer() {
+  const options = { clients: [], registration: true, format: "jwt" };
+  const provider = spawn(process.execPath, [fileURLToPath(new URL("oauth-provider.mjs", import.meta.url)), JSON.stringify(options)], { stdio: ["pipe", "pipe", "inherit"] });
+  const [issuer] = await once(createInterface({ input: provider.stdout }), "line");
+  return [provider, issuer];
+}
+
+/** Starts dovetail serve with one server, and returns its process and the link to its console. */
+async function serve(url) {
+  const home = mkdtempSync(join(process.env.work, "login-"));
+  const config = join(home, "mcp.json");
+  writeFileSync(config, JSON.stringify({ mcpServers: { guarded: { url } } }));
+  const program = spawn(join(process.env.bin, "dovetail"), ["serve", "-http", "127.0.0.1:0", "-config", config], {
+    env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_STATE_HOME: home, XDG_DATA_HOME: home }, stdio: ["ignore", "ignore", "pipe"],
+  });
+  for await (const line of createInterface({ input: program.stderr })) {
+    const [link] = line.match(/http:\S+\/console\/#token=[\w.~-]+/) ?? [];
+    if (link) {
+      program.stderr.resume();
+      return [program, link];
+    }
+  }
+  throw new Error("dovetail serve prints no link to its console");
+}
+
+export async function logs_in_at_a_server({ browser }) {
+  const [provider, issuer] = await authorizationServer();
+  const host = await Host.start({ issuer });
+  const [program, link] = await serve(host.guarded);
+  try {
+    const { page, troubles } = await visit(browser, link, { viewport: DESK });
+    await page.getByRole("link", { name: /^Servers/ }).click();
+    await page.locator(".servers a", { hasText: "guarded" }).click();
+    await page.getByRole("button", { name: "Log in…" }).click();
+    await page.waitForTimeout(600); // clicks are ignored before that
+    await page.locator(".confirm .accept").click();
+    const url = await page.locator(".say a", { hasText: `Log in at ${new URL(issuer).host}` }).getAttribute("href");
+    // The operator, in a browser.
+    const person = await (await browser.newContext()).newPage();
+    await person.goto(url);
+    await person.locator("input[name=login]").fill("ada");
+    await person.locator("input[name=password]").fill("x");
+    await person.locator("button[type=submit]").click();
+    await person.getByRole("button", { name: "Continue" }).click();
+    await person.waitForURL((at) => at.origin !== issuer);
+    await person.context().close();
+    await page.locator(".detail .events li", { hasText: "an operator has logged in" }).waitFor();
+    await page.locator(".entry", { hasText: "echo" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Log in…" }).count(), 0);
+    // The token is used.
+    await page.locator(".entry", { hasText: "echo" }).click();
+    await page.locator(".form .accept").click();
+    await page.waitForTimeout(600);
+    await page.locator(".confirm .accept").click();
+    await page.waitForURL(/#calls\/1$/);
+    await eventually(async () => assert.match(await page.locator(".detail").textContent(), /structuredContent/));
+    assert.deepEqual(troubles, []);
+    await page.context().close();
+  } finally {
+    program.kill();
+    await host.kill();
+    provider.stdin.end();
+  }
+}
