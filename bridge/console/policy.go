@@ -48,10 +48,10 @@ type verdict struct {
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
 
-	Calls    int       `json:"calls"`
-	Changed  []changes `json:"changed"`
-	Unknown  int       `json:"unknown"` // the arguments were not kept
-	Warnings []string  `json:"warnings"`
+	Calls    int        `json:"calls"`
+	Changed  []*changes `json:"changed"`
+	Unknown  int        `json:"unknown"` // the arguments were not kept
+	Warnings []string   `json:"warnings"`
 }
 
 // changes are the calls whose decision changes from one effect to another.
@@ -70,7 +70,7 @@ type example struct {
 
 // whatIf returns what a policy would have decided on the kept calls on which a policy decided.
 func (r *Recorder) whatIf(text []byte, compile func(*policy.Policy) (*policy.Compiled, error)) *verdict {
-	v := &verdict{Changed: []changes{}, Warnings: []string{}}
+	v := &verdict{Changed: []*changes{}, Warnings: []string{}}
 	parsed, err := policy.Parse(text)
 	var compiled *policy.Compiled
 	if err == nil {
@@ -94,7 +94,7 @@ func (r *Recorder) whatIf(text []byte, compile func(*policy.Policy) (*policy.Com
 			v.add(c, d)
 		}
 	}
-	slices.SortFunc(v.Changed, func(a, b changes) int {
+	slices.SortFunc(v.Changed, func(a, b *changes) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return v
@@ -102,10 +102,10 @@ func (r *Recorder) whatIf(text []byte, compile func(*policy.Policy) (*policy.Com
 
 func (v *verdict) add(c decidedCall, d policy.Decision) {
 	from, to := c.effect.String(), d.Effect.String()
-	i := slices.IndexFunc(v.Changed, func(in changes) bool { return in.From == from && in.To == to })
+	i := slices.IndexFunc(v.Changed, func(in *changes) bool { return in.From == from && in.To == to })
 	if i < 0 {
 		i = len(v.Changed)
-		v.Changed = append(v.Changed, changes{From: from, To: to, Examples: []example{}})
+		v.Changed = append(v.Changed, &changes{From: from, To: to, Examples: []example{}})
 	}
 	v.Changed[i].Count++
 	if len(v.Changed[i].Examples) < maxExamples {
