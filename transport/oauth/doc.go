@@ -16,7 +16,7 @@
 // browser: the authorization code flow of OAuth 2.1, with PKCE (RFC 7636), resource
 // indicators (RFC 8707) and the issuer in the response (RFC 9207). The client sends the
 // request again with the token. Programs without a person use another [Flow]: [SavedTokens],
-// [ClientCredentials], [JWTBearer] or [EnterpriseManaged].
+// [ClientCredentials], [JWTBearer], [TokenExchange] or [EnterpriseManaged].
 //
 // Metadata are searched at every place that the specifications name. A place without a usable
 // document, whatever its answer, does not end the search. The file testdata/logins.md lists unusual

@@ -16,7 +16,7 @@ import (
 )
 
 // A Flow is a way to obtain a token: [*CodeFlow], [*SavedTokens], [*ClientCredentials],
-// [*JWTBearer] or [*EnterpriseManaged].
+// [*JWTBearer], [*TokenExchange] or [*EnterpriseManaged].
 type Flow interface {
 	// check returns an error if the flow is configured wrongly.
 	check(opts *ClientOptions) error
@@ -30,6 +30,7 @@ const (
 	grantJWTBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"     //nolint:gosec // see above
 	grantTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange" //nolint:gosec // see above
 	typeIDJAG          = "urn:ietf:params:oauth:token-type:id-jag"
+	typeAccessToken    = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // see above
 )
 
 // A CodeFlow lets a person log in with a browser: the authorization code grant of OAuth
@@ -277,6 +278,49 @@ func (f *JWTBearer) token(ctx context.Context, r *tokenRequest) (*oauth2.Token, 
 		return nil, err
 	}
 	return r.send(ctx, registration, url.Values{"grant_type": {grantJWTBearer}, "assertion": {string(assertion)}})
+}
+
+// A TokenExchange obtains tokens for a person with another token of that person (RFC 8693), such as the one with which the person
+// has called this program. It needs a [Registration] for each authorization server, with its Issuer: the token of the person is
+// sent to no other, whatever MCP servers name.
+type TokenExchange struct {
+	// Subject returns the person's token. It is called for each token. Required.
+	Subject func(ctx context.Context) (Secret, error)
+	// SubjectType is the type of what Subject returns. Default
+	// "urn:ietf:params:oauth:token-type:access_token".
+	SubjectType string
+}
+
+func (f *TokenExchange) check(opts *ClientOptions) error {
+	if f.Subject == nil {
+		return errors.New("oauth: expected a TokenExchange with a Subject")
+	}
+	if len(opts.Registrations) == 0 || slices.ContainsFunc(opts.Registrations, func(r Registration) bool { return r.Issuer == "" }) {
+		return errors.New("oauth: TokenExchange needs ClientOptions.Registrations, each with its Issuer")
+	}
+	return nil
+}
+
+func (f *TokenExchange) token(ctx context.Context, r *tokenRequest) (*oauth2.Token, error) {
+	registration, err := r.requiredRegistration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	subject, err := f.Subject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token, err := r.send(ctx, registration, url.Values{
+		"grant_type": {grantTokenExchange}, "requested_token_type": {typeAccessToken},
+		"subject_token": {string(subject)}, "subject_token_type": {cmp.Or(f.SubjectType, typeAccessToken)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if issued, _ := token.Extra("issued_token_type").(string); issued != typeAccessToken {
+		return nil, &AnswerError{Issuer: r.server.issuer, Err: errors.New("expected a token of the type " + typeAccessToken + ", got " + quote(issued))}
+	}
+	return token, nil
 }
 
 // EnterpriseManaged obtains tokens for a person who is already logged in at the company's

@@ -121,6 +121,41 @@ func TestJWTBearerTrust(t *testing.T) {
 	}
 }
 
+// The token of a person is exchanged at the authorization server of a registration, and sent to no other one.
+func TestTokenExchange(t *testing.T) {
+	const access = "urn:ietf:params:oauth:token-type:access_token"
+	for name, test := range map[string]struct {
+		registered, issued string
+		asked, ok          bool
+	}{
+		"the issuer's":             {"ISSUER", access, true, true},
+		"with a slash":             {"ISSUER/", access, true, true},
+		"another issuer's":         {"https://other.example", access, false, false},
+		"another type":             {"ISSUER", "urn:ietf:params:oauth:token-type:id_token", true, false},
+		"an answer without a type": {"ISSUER", "", true, false},
+	} {
+		w := newFixture(t, nil)
+		w.replace("issuer/token", func(res http.ResponseWriter, r *http.Request) {
+			if id, secret, _ := r.BasicAuth(); id != "app" || secret != "password" || r.FormValue("subject_token") != "the-caller" || r.FormValue("subject_token_type") != access ||
+				r.FormValue("requested_token_type") != access || r.FormValue("resource") != w.mcp() {
+				t.Errorf("%s: the authorization server is asked for %v", name, r.Form)
+			}
+			writeJSON(res, map[string]any{"access_token": "x", "issued_token_type": test.issued, "token_type": "Bearer"})
+		})
+		asked := false
+		status, err := w.request(w.client(func(o *oauth.ClientOptions) {
+			o.Registrations = []oauth.Registration{{Issuer: strings.Replace(test.registered, "ISSUER", w.issuer.URL, 1), ClientID: "app", Secret: "password"}}
+			o.Flow = &oauth.TokenExchange{Subject: func(context.Context) (oauth.Secret, error) {
+				asked = true
+				return "the-caller", nil
+			}}
+		}))
+		if asked != test.asked || w.count("issuer/token") > 0 != test.asked || (err == nil && status == http.StatusOK) != test.ok {
+			t.Errorf("%s: asked %t, got %d, %v", name, asked, status, err)
+		}
+	}
+}
+
 // The identity provider issues a grant for one authorization server and one resource.
 // Both know the client by different IDs.
 func TestEnterpriseManaged(t *testing.T) {
