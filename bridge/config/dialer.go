@@ -40,7 +40,7 @@ type DialOptions struct {
 	// Authorizer, if set, returns what authorizes the requests to a remote server, such as an
 	// *oauth.Client, or nil. It is not called for a server with [AuthNone].
 	Authorizer func(server *Resolved) httptransport.Authorizer
-	// DialAs returns the [bridge.ProxyOptions].DialAs of a server with [AuthUser]. Without it, [Resolved.Bridge] returns an
+	// DialAs returns the [bridge.ProxyOptions].DialAs of a server for which [Auth.IsOfUser] holds. Without it, [Resolved.Bridge] returns an
 	// error for such a server.
 	DialAs func(server *Resolved) func(ctx context.Context, principal string) (transport.Dialer, error)
 	// MaxMessage is the length of the longest message, in bytes.
@@ -206,7 +206,7 @@ func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 			Override: make(map[string]bridge.Override),
 		},
 	}
-	if o.Auth == AuthUser {
+	if o.Auth.IsOfUser() {
 		if opts == nil || opts.DialAs == nil {
 			return bridge.Config{}, fmt.Errorf("server %s: auth %s needs a program that knows the accounts of its users, such as dovetail serve with -issuer", r.Alias, o.Auth)
 		}

@@ -32,7 +32,7 @@
 //	env_http_headers                           of each HTTP request: the names of environment variables
 //	bearer_token_env_var                       the name of an environment variable with a token
 //	type, transport, transportType, protocol   stdio or local, http, sse, ws, or remote: the URL decides
-//	oauth                                      clientId, clientSecret, callbackPort and scopes (or scope) of a login
+//	oauth                                      clientId, clientSecret, issuer, callbackPort and scopes (or scope) of a login
 //	disabled, enabled
 //	timeout                                    of a call: milliseconds, at least 1000, or "30s"; seconds in Zed
 //	tool_timeout_sec, startup_timeout_sec, startup_timeout_ms

@@ -249,6 +249,7 @@ func (x *expansion) remote(r *Resolved) {
 		if secret != "" {
 			r.ClientSecret = NewSecret(secret, redacted)
 		}
+		r.Issuer = x.secret("oauth.issuer", o.Issuer)
 		r.CallbackPort = o.CallbackPort
 		for i, text := range o.Scopes {
 			r.Scopes = append(r.Scopes, x.words(fmt.Sprintf("oauth.scopes[%d]", i), text)...)

@@ -16,7 +16,7 @@ import (
 func TestOAuthOfServer(t *testing.T) {
 	for text, want := range map[string]*config.OAuth{
 		`{"clientId":"app"}`: {ClientID: "app"},
-		`{"clientId":"${ID}","clientSecret":"${SECRET}","callbackPort":8080,"scopes":["a","b"]}`: {ClientID: "${ID}", ClientSecret: "${SECRET}", CallbackPort: 8080, Scopes: []string{"a", "b"}},
+		`{"clientId":"${ID}","clientSecret":"${SECRET}","issuer":"${AT}","callbackPort":8080,"scopes":["a","b"]}`: {ClientID: "${ID}", ClientSecret: "${SECRET}", Issuer: "${AT}", CallbackPort: 8080, Scopes: []string{"a", "b"}},
 		`{"scope":"a ${B}"}`:             {Scopes: []string{"a ${B}"}},
 		`{"scope":"a b","scopes":["c"]}`: {Scopes: []string{"a b", "c"}},
 		`{"scope":"","scopes":[""]}`:     {},
@@ -73,11 +73,12 @@ func TestRegistrationOfServer(t *testing.T) {
 	prints := make(map[string]bool)
 	for _, oauth := range []string{
 		"", `,"oauth":{"clientId":"app"}`, `,"oauth":{"clientId":"other"}`, `,"oauth":{"clientId":"app","clientSecret":"x"}`, `,"oauth":{"clientId":"app","scopes":["a"]}`,
+		`,"oauth":{"clientId":"app","issuer":"https://a.example"}`, `,"oauth":{"clientId":"app","issuer":"https://b.example"}`,
 	} {
 		prints[resolved(oauth).Fingerprint()] = true
 	}
-	if len(prints) != 5 {
-		t.Errorf("there are %d fingerprints of 5 registrations", len(prints))
+	if len(prints) != 7 {
+		t.Errorf("there are %d fingerprints of 7 registrations", len(prints))
 	}
 	var got *config.Resolved
 	opts := &config.DialOptions{Authorizer: func(server *config.Resolved) httptransport.Authorizer {

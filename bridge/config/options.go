@@ -50,15 +50,24 @@ const (
 	AuthNone Auth = "none"
 	// AuthShared means that the server gets the login of the program, if there is one, and all users share one session.
 	AuthShared Auth = "shared"
-	// AuthUser means that each user has an account of its own at the server. The program supplies [bridge.ProxyOptions].DialAs.
+	// AuthUser means that each user has an account of its own at the server, which it connects.
 	AuthUser Auth = "user"
+	// AuthExchange means that each user has a token of its own, for which its token at this program is exchanged at
+	// the authorization server of the [OAuth] registration (RFC 8693).
+	AuthExchange Auth = "exchange"
+	// AuthEnterprise means that each user has a token of its own, which the identity provider of this program grants
+	// (Enterprise-Managed Authorization).
+	AuthEnterprise Auth = "enterprise"
 )
+
+// IsOfUser reports whether each user has a login of its own. The program supplies [bridge.ProxyOptions].DialAs then.
+func (a Auth) IsOfUser() bool { return a == AuthUser || a == AuthExchange || a == AuthEnterprise }
 
 // auth reads an [Auth].
 func (c cursor) auth() Auth {
 	auth := Auth(c.text())
-	if !slices.Contains([]Auth{AuthNone, AuthShared, AuthUser}, auth) && c.kind() == jsonscan.String {
-		c.fail("expected %s, %s or %s", AuthNone, AuthShared, AuthUser)
+	if !slices.Contains([]Auth{AuthNone, AuthShared, AuthUser, AuthExchange, AuthEnterprise}, auth) && c.kind() == jsonscan.String {
+		c.fail("expected %s, %s, %s, %s or %s", AuthNone, AuthShared, AuthUser, AuthExchange, AuthEnterprise)
 	}
 	return auth
 }
@@ -67,18 +76,24 @@ func (c cursor) auth() Auth {
 func (g serverMembers) checkAuth(s *Server) {
 	o := &s.Options
 	m, ok := g["dovetail"]
+	registration := OAuth{}
+	if s.OAuth != nil {
+		registration = *s.OAuth
+	}
 	switch {
 	case !ok || o.Auth == "":
-	case s.Type == typeStdio && o.Auth == AuthUser:
-		m.fail("auth %s is for a server at a URL: a program has no login", o.Auth)
-	case o.Auth == AuthUser && slices.ContainsFunc(sortedKeys(s.Headers), func(name string) bool { return strings.EqualFold(name, "Authorization") }):
-		m.fail("auth %s replaces the header Authorization, which is the same for all users: expected one of them", o.Auth)
-	case o.Auth == AuthUser && o.Sessions == 1:
-		m.fail("auth %s gives each user a session: leave out sessions, or expect more than 1", o.Auth)
-	case o.Auth != AuthUser && o.Sessions > 1:
+	case !o.Auth.IsOfUser() && o.Sessions > 1:
 		m.fail("with auth %s all users share one session: leave out sessions", o.Auth)
-	case o.Auth != AuthUser:
+	case !o.Auth.IsOfUser():
 		o.Sessions = 1
+	case s.Type == typeStdio:
+		m.fail("auth %s is for a server at a URL: a program has no login", o.Auth)
+	case slices.ContainsFunc(sortedKeys(s.Headers), func(name string) bool { return strings.EqualFold(name, "Authorization") }):
+		m.fail("auth %s replaces the header Authorization, which is the same for all users: expected one of them", o.Auth)
+	case o.Sessions == 1:
+		m.fail("auth %s gives each user a session: leave out sessions, or expect more than 1", o.Auth)
+	case o.Auth != AuthUser && (registration.ClientID == "" || registration.Issuer == ""):
+		m.fail("auth %s needs oauth with clientId and issuer: the tokens of users are sent to no other authorization server", o.Auth)
 	}
 }
 

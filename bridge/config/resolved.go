@@ -24,9 +24,10 @@ type Resolved struct {
 	Dir     Secret            `json:"cwd,omitzero"`
 	URL     Secret            `json:"url,omitzero"`
 	Headers map[string]Secret `json:"headers,omitempty"`
-	// ClientID and ClientSecret are the registration of [OAuth].
+	// ClientID, ClientSecret and Issuer are the registration of [OAuth].
 	ClientID     Secret   `json:"clientId,omitzero"`
 	ClientSecret Secret   `json:"clientSecret,omitzero"`
+	Issuer       Secret   `json:"issuer,omitzero"`
 	CallbackPort int      `json:"callbackPort,omitempty"`
 	Scopes       []Secret `json:"scopes,omitempty"`
 	Options      Options  `json:"options,omitzero"`
@@ -90,6 +91,10 @@ func (r *Resolved) Fingerprint() string {
 			add(scope.Reveal())
 		}
 	}
+	if issuer := r.Issuer.Reveal(); issuer != "" {
+		add("issuer")
+		add(issuer)
+	}
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
@@ -126,6 +131,9 @@ func (r *Resolved) Launch() string {
 	}
 	if id := r.ClientID.String(); id != "" {
 		more = append(more, "client "+quoteWord(id))
+	}
+	if issuer := r.Issuer.String(); issuer != "" {
+		more = append(more, "at "+quoteWord(issuer))
 	}
 	if len(r.Scopes) > 0 {
 		scopes := make([]string, len(r.Scopes))

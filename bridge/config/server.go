@@ -68,6 +68,9 @@ type Server struct {
 type OAuth struct {
 	// ClientID identifies the program, and ClientSecret authenticates it.
 	ClientID, ClientSecret string
+	// Issuer is the authorization server of the registration, which is used with no other. "" means the first one that the
+	// server names.
+	Issuer string
 	// CallbackPort is the port of the redirect URI on this machine; 0 means any.
 	CallbackPort int
 	// Scopes are requested in addition to those that the server demands. A text may have several, separated by spaces.
@@ -279,7 +282,7 @@ func (c cursor) variables() []string {
 func (c cursor) oauth(s *Server) {
 	o := s.OAuth
 	c.object("an object with clientId", func(m member) {
-		if !m.misspells(slices.Values([]string{"clientId", "clientSecret", "callbackPort", "scopes", "scope"})) {
+		if !m.misspells(slices.Values([]string{"clientId", "clientSecret", "issuer", "callbackPort", "scopes", "scope"})) {
 			m.key.warn("is unknown and has no effect")
 		}
 	}, memberReader{"clientId", func(c cursor) {
@@ -288,6 +291,9 @@ func (c cursor) oauth(s *Server) {
 	}}, memberReader{"clientSecret", func(c cursor) {
 		s.positions["oauth.clientSecret"] = position{c.field, c.at}
 		o.ClientSecret = c.text()
+	}}, memberReader{"issuer", func(c cursor) {
+		s.positions["oauth.issuer"] = position{c.field, c.at}
+		o.Issuer = c.text()
 	}}, memberReader{"callbackPort", func(c cursor) {
 		if o.CallbackPort = c.count(); o.CallbackPort > math.MaxUint16 {
 			c.fail("expected a port, at most %d", math.MaxUint16)
