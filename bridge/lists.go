@@ -69,7 +69,7 @@ func (u *Upstream) offerCached(c *server.Catalog) {
 
 // cachedLists returns lists that were read elsewhere.
 func (u *Upstream) cachedLists(c *server.Catalog) *lists {
-	l := &lists{incomplete: !u.opts.NoLists}
+	l := &lists{}
 	for i, method := range listMethods {
 		cached := new(list)
 		for e := range c.All(method.kind) {
@@ -79,6 +79,7 @@ func (u *Upstream) cachedLists(c *server.Catalog) *lists {
 		}
 		l.entries, u.offeredLists[i] = append(l.entries, cached.entries...), cached
 	}
+	l.incomplete = !u.opts.NoLists || len(l.entries) == 0
 	return l
 }
 

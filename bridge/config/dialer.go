@@ -208,7 +208,7 @@ func (r *Resolved) Bridge(opts *DialOptions) (bridge.Config, error) {
 	}
 	if o.Auth.IsOfUser() {
 		if opts == nil || opts.DialAs == nil {
-			return bridge.Config{}, fmt.Errorf("server %s: auth %s needs a program that knows the accounts of its users, such as dovetail serve with -issuer", r.Alias, o.Auth)
+			return bridge.Config{}, fmt.Errorf("server %s: auth %s needs a program that knows the accounts of its users, such as dovetail serve with -issuer and -client-id", r.Alias, o.Auth)
 		}
 		config.DialAs = opts.DialAs(r)
 	}
