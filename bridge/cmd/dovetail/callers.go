@@ -103,6 +103,7 @@ type callers struct {
 	roles    *lru.Cache[string, knownRoles] // of the last token of each caller
 	people   bool                           // operators have names and roles
 	shared   *state.Records[[]string]       // the roles that other replicas may need; nil without a store
+	tokens   *callerTokens
 	logger   *slog.Logger
 }
 
@@ -116,6 +117,9 @@ func newCallers(o *callerOptions, logins *loginOptions, shared *state.Records[[]
 		return nil, misuse("-roles-claim: %v", err)
 	}
 	if c.roles, err = lru.New[string, knownRoles](maxKnownCallers); err != nil {
+		return nil, err
+	}
+	if c.tokens, err = newCallerTokens(); err != nil {
 		return nil, err
 	}
 	issuers := make(oauth.Issuers)
@@ -142,7 +146,8 @@ func newCallers(o *callerOptions, logins *loginOptions, shared *state.Records[[]
 		}
 		// Tokens name the issuer of its metadata, which may differ by a slash at the end. The verifier compares it exactly.
 		bare := strings.TrimSuffix(o.issuer, "/")
-		issuers[bare], issuers[bare+"/"] = tokens, tokens
+		keeping := &keepingVerifier{tokens, c}
+		issuers[bare], issuers[bare+"/"] = keeping, keeping
 		c.verifier = issuers
 	}
 	return c, nil

@@ -71,7 +71,7 @@ func (o *loginOptions) client(server *config.Resolved, flow oauth.Flow) (*oauth.
 	if !ok {
 		return nil, misuse("a login is for a server at a URL that begins with http:// or https://")
 	}
-	registration := oauth.Registration{ClientID: server.ClientID.Reveal(), Secret: oauth.Secret(server.ClientSecret.Reveal())}
+	registration := registrationOf(server)
 	if o.clientID != "" {
 		registration = oauth.Registration{ClientID: o.clientID}
 	}
@@ -87,6 +87,25 @@ func (o *loginOptions) client(server *config.Resolved, flow oauth.Flow) (*oauth.
 	if err != nil {
 		return nil, err
 	}
+	return o.newClient(server, u, registration, flow, store)
+}
+
+// clientOf returns a client for logins at a server, with the tokens in a store.
+func (o *loginOptions) clientOf(server *config.Resolved, flow oauth.Flow, store oauth.TokenStore) (*oauth.Client, error) {
+	u, ok := loginAddress(server)
+	if !ok {
+		return nil, fmt.Errorf("%s: a login is for a server at a URL that begins with http:// or https://", server.Alias)
+	}
+	return o.newClient(server, u, registrationOf(server), flow, store)
+}
+
+// registrationOf returns the registration in a file. Without one, it has no ID.
+func registrationOf(server *config.Resolved) oauth.Registration {
+	return oauth.Registration{ClientID: server.ClientID.Reveal(), Secret: oauth.Secret(server.ClientSecret.Reveal()), Issuer: server.Issuer.Reveal()}
+}
+
+// newClient returns a client. A registration without an ID is none.
+func (o *loginOptions) newClient(server *config.Resolved, u *url.URL, registration oauth.Registration, flow oauth.Flow, store oauth.TokenStore) (*oauth.Client, error) {
 	var scopes []string
 	for _, scope := range server.Scopes {
 		scopes = append(scopes, scope.Reveal())

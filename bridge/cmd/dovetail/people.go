@@ -76,6 +76,15 @@ func (o *peopleOptions) check(issuer string) error {
 	return nil
 }
 
+// registration returns the registration of this program at the issuer.
+func (o *peopleOptions) registration(issuer string) oauth.Registration {
+	r := oauth.Registration{Issuer: issuer, ClientID: o.clientID}
+	if o.secretEnv != "" {
+		r.Secret = oauth.Secret(os.Getenv(o.secretEnv))
+	}
+	return r
+}
+
 // people are those who log in at -issuer in a browser.
 type people struct {
 	opts     *peopleOptions
@@ -102,11 +111,7 @@ func newPeople(o *serveOptions, of *callers, key *state.Key, base string, logger
 	if err != nil {
 		return nil, err
 	}
-	registration := oauth.Registration{Issuer: o.callers.issuer, ClientID: o.people.clientID}
-	if o.people.secretEnv != "" {
-		registration.Secret = oauth.Secret(os.Getenv(o.people.secretEnv))
-	}
-	if p.provider, err = client.Provider(registration, "", ""); err != nil {
+	if p.provider, err = client.Provider(o.people.registration(o.callers.issuer), "", ""); err != nil {
 		return nil, misuse("-issuer, -client-id: %v", err)
 	}
 	p.guard, err = httpguard.NewGuard(o.hosts, o.origins())

@@ -28,6 +28,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
+	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 	"github.com/dovetail-go/dovetail/transport/stdio"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -46,6 +47,7 @@ var serveCommand = &command{
   /states                the states of the servers
   /store                 whether the store of -store can be used now
   /console/              a page with the calls, the servers and the policy
+  /accounts/             a page at which people connect their accounts at servers, with -client-id
   /metrics               metrics for Prometheus
 
 A tool is named ALIAS__TOOL. Traces are sent to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
@@ -250,6 +252,7 @@ type hub struct {
 	locked     string        // the result of modified before lock was read
 	callers    *callers      // nil if clients share a token
 	people     *people       // nil if operators and viewers share tokens
+	accounts   *accounts     // of people at servers; nil without people
 	key        *state.Key    // seals what only this program and its replicas read
 	policies   []*policyFile // the last one is for all callers that no other one is for; nil without a guard
 	middleware []mcp.Middleware
@@ -277,26 +280,13 @@ func (h *hub) open(ctx context.Context) (err error) {
 	if h.telemetry, err = newTelemetry(ctx); err != nil {
 		return err
 	}
-	if h.file, err = config.Load(h.opts.config); h.file == nil {
-		return err
+	var invalid error // of single servers
+	if h.file, invalid = config.Load(h.opts.config); h.file == nil {
+		return invalid
 	}
 	h.recorder = console.NewRecorder(&console.RecorderOptions{Bodies: h.opts.recordContents || h.opts.isLoopback()})
 	h.events = slog.New(h.recorder.LogHandler(h.logger.Handler()))
 	h.logins = newServedLogins()
-	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.events}, h.configs(ctx, h.file, err)...); err != nil {
-		return err
-	}
-	if err = h.telemetry.observeStates(h.bridge.States); err != nil {
-		return err
-	}
-	var provider server.Provider = h.bridge
-	if h.opts.lock != "" {
-		h.locked = modified(h.opts.lock)
-		if h.lock, err = loadLock(h.opts.lock); err != nil {
-			return err
-		}
-		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.events})
-	}
 	h.tokens = newTokens()
 	var roles *state.Records[[]string] // of callers
 	if h.opts.store != "" {
@@ -317,9 +307,32 @@ func (h *hub) open(ctx context.Context) (err error) {
 		}
 		h.callers.people = h.opts.people.clientID != ""
 	}
+	if h.opts.people.clientID != "" {
+		if err = h.openAccounts(); err != nil {
+			return err
+		}
+	}
+	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.events}, h.configs(ctx, h.file, invalid)...); err != nil {
+		return err
+	}
+	if err = h.telemetry.observeStates(h.bridge.States); err != nil {
+		return err
+	}
+	var provider server.Provider = h.bridge
+	if h.opts.lock != "" {
+		h.locked = modified(h.opts.lock)
+		if h.lock, err = loadLock(h.opts.lock); err != nil {
+			return err
+		}
+		provider = pin.Wrap(h.bridge, pinnedAlias, h.lock, &pin.Options{Logger: h.events})
+	}
 	audit := &gateway.Audit{Logger: h.logger}
 	if err = h.setGuards(ctx, audit); err != nil {
 		return err
+	}
+	if h.accounts != nil {
+		h.guards = append([]mcp.Guard{h.accounts.guard()}, h.guards...)
+		h.accounts.start(h.bridge)
 	}
 	options := &server.Options{
 		Logger: h.logger, Middleware: []mcp.Middleware{h.telemetry.server.Middleware, audit.Middleware}, Guards: h.guards, OnSession: h.telemetry.server.OnSession,
@@ -334,6 +347,19 @@ func (h *hub) open(ctx context.Context) (err error) {
 		return err
 	}
 	return h.openClients()
+}
+
+// openAccounts makes the accounts of people. Without -store they are in memory.
+func (h *hub) openAccounts() (err error) {
+	var kv store.KV = h.store
+	if h.store == nil {
+		if kv, err = store.NewMemory(nil); err != nil {
+			return err
+		}
+	}
+	client := h.opts.people.registration(h.opts.callers.issuer)
+	h.accounts = newAccounts(h.callers, client, &h.opts.logins, kv, h.key, h.events)
+	return nil
 }
 
 // openClients makes the server for clients of MCP. With -search and -scripts, the guards and observers of calls are in the
@@ -364,8 +390,9 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 		h.events.Warn("configuration", "file", file.Name, "warning", warning.String())
 	}
 	servers, invalid := file.Expand(ctx, &config.Expander{Prompt: config.PromptEnv})
-	h.logins.set(servers)
+	h.logins.set(slices.DeleteFunc(slices.Clone(servers), func(s *config.Resolved) bool { return s.Options.Auth.IsOfUser() }))
 	var configs []bridge.Config
+	own := make(map[string]*userServer)
 	for _, resolved := range servers {
 		h.recorder.Hide(resolved.Secrets()...)
 		opts := &config.DialOptions{
@@ -375,15 +402,27 @@ func (h *hub) configs(ctx context.Context, file *config.File, err error) []bridg
 			},
 		}
 		h.recorder.TraceServers(&opts.Conn)
+		if h.accounts != nil {
+			opts.DialAs = func(server *config.Resolved) func(context.Context, string) (transport.Dialer, error) {
+				own[server.Alias] = newUserServer(server, *opts)
+				return h.accounts.dialAs(own[server.Alias])
+			}
+		}
 		c, problem := resolved.Bridge(opts)
 		if problem != nil {
 			invalid = errors.Join(invalid, problem)
 			continue
 		}
 		c.Trusted = trusts(h.opts.trust, c.Alias)
+		if of := own[c.Alias]; of != nil {
+			h.accounts.prepare(ctx, of, &c)
+		}
 		h.telemetry.observeClient(&c)
 		h.recorder.ObserveUpstream(&c)
 		configs = append(configs, c)
+	}
+	if h.accounts != nil {
+		h.accounts.setServers(own)
 	}
 	for _, err := range joined(err, invalid) {
 		h.events.Error("a server is disabled: its configuration is not valid", "error", err)
@@ -424,6 +463,9 @@ func (h *hub) close() error {
 	}
 	if h.logins != nil {
 		h.logins.close()
+	}
+	if h.accounts != nil { // calls that wait for one end
+		h.accounts.close()
 	}
 	if h.site != nil {
 		for _, shutdown := range h.site.frontends {

@@ -15,7 +15,13 @@ import (
 func launched(t *testing.T, flags ...string) (p *program, kill func()) {
 	t.Helper()
 	p = &program{folder: t.TempDir()}
-	command := exec.Command(os.Args[0], append(p.flags(t), flags...)...)
+	return p, p.launch(t, append(p.flags(t), flags...))
+}
+
+// launch runs the program in a process of its own until it is killed.
+func (p *program) launch(t *testing.T, line []string) (kill func()) {
+	t.Helper()
+	command := exec.Command(os.Args[0], line...)
 	command.Env = append(os.Environ(), asProgram+"=1")
 	said, err := command.StderrPipe()
 	if err != nil {
@@ -38,7 +44,7 @@ func launched(t *testing.T, flags ...string) (p *program, kill func()) {
 		_ = command.Wait() // it was killed
 	}
 	t.Cleanup(kill)
-	return p, kill
+	return kill
 }
 
 // TestKilled: when the program is killed, a call without an approval is not executed. A call that had begun is not

@@ -193,6 +193,15 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 			return err
 		}
 	}
+	if h.accounts != nil {
+		h.accounts.base = h.people.base
+		pages, err := h.accounts.site(h.people.of, h.opts.hosts, h.opts.origins())
+		if err != nil {
+			return err
+		}
+		mux.Handle("/accounts/", h.people.require(pages))
+		fmt.Fprintf(h.env.stderr, "accounts %s/accounts/\n", h.accounts.base)
+	}
 	mux.Handle("/", admitted)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", h.ready)

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-go/dovetail/internal/httpguard"
+	"github.com/dovetail-go/dovetail/internal/peertext"
+	"github.com/dovetail-go/dovetail/internal/webpage"
+	"github.com/dovetail-go/dovetail/transport/oauth"
+	"github.com/dovetail-go/dovetail/transport/store"
+)
+
+//go:embed web
+var accountFiles embed.FS
+
+// accountsTemplate is the template of an accountsPage. It has no script.
+var accountsTemplate = template.Must(template.New("accounts").Parse(`<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Accounts</title>
+<link rel="stylesheet" href="theme.css">
+<link rel="stylesheet" href="accounts.css">
+<main>
+<h1>Accounts of {{.Principal}}</h1>
+{{with .Failure}}<p class="failure" role="alert">{{.}}</p>
+{{end}}{{with .Done}}<p role="status">{{.}}</p>
+{{end}}<p>Calls that you make through this gateway use the accounts that you connect here, and nobody else's calls do.</p>
+<ul>
+{{range .Servers}}<li>
+<h2>{{.Alias}}</h2>
+<p>{{.URL}}</p>
+<p>{{if .Refused}}The server does not accept your account any more.{{else if .Connected}}Connected since {{.Since}}.{{else}}Not connected.{{end}}</p>
+{{if .First}}<p>Nobody's account is known yet. All callers will see the names and descriptions of the tools that yours has.</p>
+{{end}}<form method="post">
+<input type="hidden" name="server" value="{{.Alias}}">
+{{if .Connected}}<button formaction="disconnect" aria-label="Disconnect {{.Alias}}">Disconnect</button>
+{{end}}{{if or .Refused (not .Connected)}}<button class="accept" formaction="connect" aria-label="Connect {{.Alias}}"{{if .Asked}} autofocus{{end}}>Connect</button>
+{{end}}</form>
+</li>
+{{else}}<li>No server needs an account of yours.</li>
+{{end}}</ul>
+</main>
+</html>
+`))
+
+// An accountsPage is the content of the page.
+type accountsPage struct {
+	Principal, Failure, Done string
+	Servers                  []accountRow
+}
+
+// An accountRow is a server on the page.
+type accountRow struct {
+	Alias, URL, Since                string
+	Connected, Refused, First, Asked bool
+}
+
+// An accountsSite serves the page of accounts. It shows each person the own accounts.
+type accountsSite struct {
+	*accounts
+	who    func(r *http.Request) (identity, bool) // the person of a browser
+	guard  *httpguard.Guard
+	origin *http.CrossOriginProtection
+	files  http.Handler
+	secure bool // the page is served over https
+}
+
+// site returns the handler of the page. who returns the person of a request.
+func (a *accounts) site(who func(r *http.Request) (identity, bool), hosts, origins []string) (http.Handler, error) {
+	guard, err := httpguard.NewGuard(hosts, origins)
+	if err != nil {
+		return nil, err
+	}
+	s := &accountsSite{accounts: a, who: who, guard: guard, origin: http.NewCrossOriginProtection(), files: webpage.New(accountFiles, nil, guard), secure: strings.HasPrefix(a.base, "https://")}
+	public, err := url.Parse(a.base)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.origin.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil { // a proxy may change the host
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/accounts/{$}", s.page(http.MethodGet, s.list))
+	mux.HandleFunc("/accounts/callback", s.page(http.MethodGet, s.callback))
+	mux.HandleFunc("/accounts/connect", s.page(http.MethodPost, s.connectAccount))
+	mux.HandleFunc("/accounts/disconnect", s.page(http.MethodPost, s.disconnectAccount))
+	mux.Handle("/accounts/theme.css", s.files)
+	mux.Handle("/accounts/accounts.css", s.files)
+	return mux, nil
+}
+
+// page returns a handler of requests of people.
+func (s *accountsSite) page(method string, serve func(w http.ResponseWriter, r *http.Request, who identity)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		// The policy does not restrict where the form leads: browsers apply that to the redirects that follow, too.
+		header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'")
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "same-origin") // the form needs its origin
+		header.Set("Cache-Control", "no-store")
+		if !s.guard.Admit(w, r, method) {
+			return
+		}
+		who, ok := s.who(r)
+		switch {
+		case !ok:
+			http.Error(w, "log in first", http.StatusUnauthorized)
+		case s.origin.Check(r) != nil:
+			http.Error(w, "the form did not come from this site", http.StatusForbidden)
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+			serve(w, r, who)
+		}
+	}
+}
+
+// maxForm is the maximum size of a form, in bytes.
+const maxForm = 64 << 10
+
+// list shows the accounts of a person.
+func (s *accountsSite) list(w http.ResponseWriter, r *http.Request, who identity) {
+	query := r.URL.Query()
+	alias := query.Get("server")
+	if asked := query.Get("asked"); asked != "" {
+		principal, err := s.key.Open(r.Context(), asked, []byte("accounts/asked"), time.Now())
+		switch {
+		case err != nil:
+			s.show(w, r, who, http.StatusBadRequest, "This link is too old. You can connect accounts here; then make the call again.", "", alias)
+			return
+		case string(principal) != who.principal:
+			s.show(w, r, who, http.StatusForbidden, "This link was made for somebody else, who has asked for an account of their own. What you connect here is yours, and is not used for them.", "", "")
+			return
+		}
+	}
+	done := ""
+	if s.server(alias) != nil {
+		switch query.Get("done") {
+		case "connect":
+			done = "Your account at " + alias + " is connected. You can close this window."
+		case "disconnect":
+			done = "Your account at " + alias + " is disconnected."
+		}
+	}
+	s.show(w, r, who, http.StatusOK, "", done, alias)
+}
+
+// show shows the page. failure says what went wrong, and done what went well.
+func (s *accountsSite) show(w http.ResponseWriter, r *http.Request, who identity, status int, failure, done, asked string) {
+	page := &accountsPage{Principal: who.principal, Failure: failure, Done: done}
+	for _, server := range s.connectable() {
+		row := accountRow{Alias: server.Alias, URL: server.Resolved.URL.String(), First: !server.offers.Load(), Asked: server.Alias == asked}
+		record, err := s.records.Load(r.Context(), server.nameOf(who.principal))
+		switch {
+		case err == nil:
+			row.Connected, row.Refused, row.Since = true, record.Value.Refused, record.Value.Connected.UTC().Format("2006-01-02 15:04 UTC")
+		case !errors.Is(err, store.ErrNotFound):
+			s.logger.Error("an account cannot be read", "server", server.Alias, "principal", who.principal, "error", err)
+			status, page.Failure = http.StatusServiceUnavailable, "Your accounts cannot be read now. Try again later."
+		}
+		page.Servers = append(page.Servers, row)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_ = accountsTemplate.Execute(w, page) // the person has left
+}
+
+// connectable returns the servers at which people connect accounts, sorted.
+func (a *accounts) connectable() []*userServer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var servers []*userServer
+	for _, alias := range slices.Sorted(maps.Keys(a.servers)) {
+		if s := a.servers[alias]; !s.exchanges() {
+			servers = append(servers, s)
+		}
+	}
+	return servers
+}
+
+// formServer returns the server of a form, or answers the request.
+func (s *accountsSite) formServer(w http.ResponseWriter, r *http.Request, who identity) *userServer {
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "expected a form", http.StatusBadRequest)
+		return nil
+	}
+	server := s.server(r.PostForm.Get("server"))
+	if server == nil || server.exchanges() {
+		s.show(w, r, who, http.StatusNotFound, "This server is not in the configuration any more.", "", "")
+		return nil
+	}
+	return server
+}
+
+// connectAccount sends the browser to the authorization server.
+func (s *accountsSite) connectAccount(w http.ResponseWriter, r *http.Request, who identity) {
+	server := s.formServer(w, r, who)
+	if server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), resultTime, errSlowLogin)
+	defer cancel()
+	to, err := s.connect(ctx, server, who.principal, s.browser(w, r))
+	if err != nil {
+		s.fail(w, r, who, server.Alias, err)
+		return
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// callback receives the response of an authorization server.
+func (s *accountsSite) callback(w http.ResponseWriter, r *http.Request, who identity) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || len(query["state"]) != 1 {
+		s.show(w, r, who, http.StatusBadRequest, "This is no answer to a login.", "", "")
+		return
+	}
+	alias, err := s.deliver(r.Context(), query, who.principal, s.browser(nil, r))
+	if err != nil {
+		s.fail(w, r, who, alias, err)
+		return
+	}
+	s.redirect(w, r, "connect", alias)
+}
+
+// disconnectAccount deletes an account.
+func (s *accountsSite) disconnectAccount(w http.ResponseWriter, r *http.Request, who identity) {
+	server := s.formServer(w, r, who)
+	if server == nil {
+		return
+	}
+	err := s.disconnect(r.Context(), server, who.principal)
+	if _, unconfirmed := errors.AsType[*oauth.RevocationError](err); unconfirmed {
+		s.show(w, r, who, http.StatusOK, "Your account at "+server.Alias+" is disconnected here, but the server has not confirmed that it has revoked the tokens. You can end the access there.", "", "")
+		return
+	}
+	if err != nil {
+		s.fail(w, r, who, server.Alias, err)
+		return
+	}
+	s.redirect(w, r, "disconnect", server.Alias)
+}
+
+// redirect shows the page, so that a reload does not repeat what was done.
+func (s *accountsSite) redirect(w http.ResponseWriter, r *http.Request, done, alias string) {
+	http.Redirect(w, r, s.base+"/accounts/?"+url.Values{"done": {done}, "server": {alias}}.Encode(), http.StatusSeeOther)
+}
+
+// fail shows why something was not done.
+func (s *accountsSite) fail(w http.ResponseWriter, r *http.Request, who identity, alias string, err error) {
+	s.logger.Info("an account was neither connected nor disconnected", "server", alias, "principal", who.principal, "error", err)
+	s.show(w, r, who, http.StatusBadGateway, "It did not work: "+peertext.Cut(peertext.Escape(err.Error()), 512), "", alias)
+}
+
+// accountCookie has the ID of a browser.
+const accountCookie = "dovetail-accounts"
+
+// browser returns the ID of a browser, "" if it has none. If w is not nil, the browser gets one.
+func (s *accountsSite) browser(w http.ResponseWriter, r *http.Request) string {
+	name := accountCookie
+	if s.secure {
+		name = "__Host-" + name
+	}
+	if cookie, err := r.Cookie(name); err == nil && len(cookie.Value) == len(newID()) {
+		return cookie.Value
+	}
+	if w == nil {
+		return ""
+	}
+	id := newID()
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // without Secure only if the page is served over http
+		Name: name, Value: id, Path: "/", MaxAge: int(connectTime/time.Second) * 6, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode,
+	})
+	return id
+}
