@@ -152,7 +152,7 @@ func TestSavedCallIsMasked(t *testing.T) {
 	}
 }
 
-// TestCallsThatCannotBeSaved: an operator is told why.
+// TestCallsThatCannotBeSaved: the operator learns why.
 func TestCallsThatCannotBeSaved(t *testing.T) {
 	r, s := newRecordedBridge(t, client.Legacy, new(results), &console.RecorderOptions{Bodies: true, Messages: true})
 	session := connectAnswering(t, s, client.Legacy)
