@@ -80,3 +80,25 @@ func ExampleCheckName() {
 	// <nil>
 	// store: "sessions/*" is no name: expected segments of ASCII letters, digits, - and _, separated by /, of at most 200 bytes
 }
+
+func ExampleObserved() {
+	ctx := context.Background()
+	engine, err := store.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := store.Observed(engine, func(_ context.Context, o store.Operation) {
+		fmt.Printf("%s %q\n", o.Name, o.Failure()) // o.Took is for a histogram
+	})
+	fmt.Println(store.Check(ctx, s))
+	if err := s.Close(); err != nil {
+		log.Fatal(err)
+	}
+	_, err = s.Get(ctx, "sessions/42")
+	fmt.Println(err)
+	// Output:
+	// create ""
+	// <nil>
+	// get "closed"
+	// store: the store is closed
+}

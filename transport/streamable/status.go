@@ -2,7 +2,6 @@ package streamable
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +17,6 @@ const (
 	statusTimeout = 2 * time.Second
 	// statusAge is how long the result of a check is valid.
 	statusAge = time.Second
-	// statusTTL is how long the value that a check writes is stored.
-	statusTTL = time.Second
 )
 
 // StoreStatus returns a handler that says whether the store of a server can be used now, for operators
@@ -95,7 +92,7 @@ func (s *storeStatus) check(ctx context.Context) (reached time.Time, err error) 
 	defer cancel()
 	s.err = nil
 	if s.store != nil {
-		_, s.err = s.store.Create(ctx, "status/"+rand.Text(), []byte{1}, statusTTL)
+		s.err = store.Check(ctx, s.store)
 	}
 	if errors.Is(s.err, context.DeadlineExceeded) {
 		s.err = fmt.Errorf("no answer within %v", statusTimeout)
