@@ -45,6 +45,12 @@ type Limits struct {
 	WriteTimeout time.Duration
 }
 
+// A Usage is how much of a limit is in use.
+type Usage struct {
+	Used int64
+	Max  int64 // 0 if there is no limit
+}
+
 // WithDefaults returns a copy with the default in place of 0, and with the largest value in place
 // of a negative one.
 func (l Limits) WithDefaults() Limits {

@@ -41,6 +41,13 @@ type waiter struct {
 // NewBudget returns an unused budget of limit bytes.
 func NewBudget(limit int64) *Budget { return &Budget{max: limit} }
 
+// Usage returns how many bytes are charged, of how many.
+func (b *Budget) Usage() (used, most int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used, b.max
+}
+
 // Grow charges a message whose buffer gets size bytes. charge is nil for a message that is not
 // charged yet, and the result is nil for a small one. Grow waits for room, at most 2 seconds or
 // until ctx ends; then it returns [ErrFull] and leaves the charge as it is.

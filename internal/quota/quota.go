@@ -57,6 +57,13 @@ func (q *Quota) Release(h Holder) {
 	}
 }
 
+// Usage returns how many are in use, of how many.
+func (q *Quota) Usage() transport.Usage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return transport.Usage{Used: int64(q.used), Max: int64(q.max)}
+}
+
 // A LimitError says that a limit is reached. Its text is meant for the client.
 type LimitError struct {
 	Name string // what the quota counts
@@ -74,9 +81,9 @@ type Endpoint struct {
 	Sessions *Quota
 	// Bytes limits the memory of large messages.
 	Bytes *bufpool.Budget
-
-	calls   *Quota
-	listens *Quota
+	// Calls and Subscriptions are counted by Begin and End.
+	Calls         *Quota
+	Subscriptions *Quota
 }
 
 // NewEndpoint returns an unused endpoint. The limits must have their defaults.
@@ -84,8 +91,9 @@ func NewEndpoint(limits *transport.Limits) *Endpoint {
 	return &Endpoint{
 		Sessions: New("sessions", limits.Sessions, limits.SessionsPerPrincipal),
 		Bytes:    bufpool.NewBudget(limits.HeldBytes),
-		calls:    New("calls", limits.Calls, limits.CallsPerPrincipal),
-		listens:  New("subscriptions", limits.Subscriptions, limits.CallsPerPrincipal),
+		Calls:    New("calls", limits.Calls, limits.CallsPerPrincipal),
+
+		Subscriptions: New("subscriptions", limits.Subscriptions, limits.CallsPerPrincipal),
 	}
 }
 
@@ -98,9 +106,9 @@ func (e *Endpoint) End(h Holder, method string) { e.of(method).Release(h) }
 
 func (e *Endpoint) of(method string) *Quota {
 	if IsSubscription(method) {
-		return e.listens
+		return e.Subscriptions
 	}
-	return e.calls
+	return e.Calls
 }
 
 // IsSubscription reports whether a call of a method lasts until the client or the server ends it, and has notifications

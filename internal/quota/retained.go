@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dovetail-go/dovetail/jsonrpc"
+	"github.com/dovetail-go/dovetail/transport"
 )
 
 // shares is how many clients can hold their whole share of a [Retained] at the same time.
@@ -103,6 +104,14 @@ func (r *Retained) full(bytes, room int64) error {
 
 // Return gives back bytes that were taken.
 func (r *Retained) Return(h Holder, bytes int64) { r.Add(h, -bytes) }
+
+// Usage returns how many bytes are held, of how many.
+func (r *Retained) Usage() transport.Usage {
+	if r == nil {
+		return transport.Usage{}
+	}
+	return transport.Usage{Used: r.Held(), Max: r.max}
+}
 
 // Held returns how many bytes are held.
 func (r *Retained) Held() int64 {

@@ -91,11 +91,16 @@ type job struct {
 }
 
 func (e *Engine) push(ctx context.Context, id string, round int) error {
+	return e.pushAs(ctx, fmt.Sprintf("%s-%d", id, round), id, round)
+}
+
+// pushAs adds a job with an id of its own.
+func (e *Engine) pushAs(ctx context.Context, name, id string, round int) error {
 	data, err := json.Marshal(job{id, round})
 	if err != nil {
 		return err
 	}
-	if err := e.config.Store.Push(ctx, queueName, fmt.Sprintf("%s-%d", id, round), data); err != nil {
+	if err := e.config.Store.Push(ctx, queueName, name, data); err != nil {
 		return fmt.Errorf("adding a job for a task: %w", err)
 	}
 	return nil

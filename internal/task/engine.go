@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/backoff"
@@ -71,6 +72,7 @@ type Engine struct {
 	replica string // identifies this engine
 	worker  state.Worker
 
+	counts      counts
 	kept        *kept
 	keptRecords state.Records[keptRecord]
 
@@ -269,13 +271,17 @@ func (e *Engine) Cancel(ctx context.Context, id, principal string) error {
 	if _, err := e.loadOwn(ctx, id, principal); err != nil {
 		return err
 	}
+	return e.cancel(ctx, id, cancelledMessage)
+}
+
+func (e *Engine) cancel(ctx context.Context, id, message string) error {
 	rec, err := e.update(ctx, id, func(rec *record) bool {
 		if rec.Cancelled || rec.Status.Ended() {
 			return false
 		}
 		rec.Cancelled = true
 		if rec.Status == mcp.TaskInputRequired || rec.isQueued() {
-			rec.end(mcp.TaskCancelled, cancelledMessage)
+			rec.end(mcp.TaskCancelled, message)
 		}
 		return true
 	})
@@ -400,6 +406,32 @@ func (e *Engine) receiveMessage(ctx context.Context, received store.Message) {
 	}
 	if m.From != e.replica {
 		e.handle(m)
+	}
+}
+
+// counts count since the start of the engine, at this replica; see [Stats].
+type counts struct{ attempts, repeated, lapsed, abandoned atomic.Uint64 }
+
+// Stats are numbers of one replica, for its operator.
+type Stats struct {
+	// Running is how many tasks run now, of at most MaxRunning.
+	Running, MaxRunning int64
+	// Kept is how many bytes the tasks of all replicas keep, of at most MaxKept. 0 means no limit.
+	Kept, MaxKept int64
+	// Since the engine was made: Attempts were begun, of which Repeated for tasks that an earlier attempt had left without an
+	// outcome. Lapsed leases were found, and Abandoned tasks have failed without the outcome of their function.
+	Attempts, Repeated, Lapsed, Abandoned uint64
+}
+
+// Stats returns the numbers of this replica.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	running := int64(len(e.running))
+	e.mu.Unlock()
+	kept := e.config.Retained.Usage()
+	return Stats{
+		Running: running, MaxRunning: int64(e.config.Max), Kept: kept.Used, MaxKept: kept.Max,
+		Attempts: e.counts.attempts.Load(), Repeated: e.counts.repeated.Load(), Lapsed: e.counts.lapsed.Load(), Abandoned: e.counts.abandoned.Load(),
 	}
 }
 

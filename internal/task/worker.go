@@ -83,6 +83,7 @@ func (r *Run) call(ctx context.Context) Outcome {
 	case outcome := <-returned:
 		return outcome
 	case <-time.After(abandonAfter):
+		e.counts.abandoned.Add(1)
 		message := fmt.Sprintf("the call may have been executed: its function still runs %v after the end of its context: %v", abandonAfter, cause)
 		e.config.Logger.Error("the function of a task does not end with its context", "cause", cause)
 		return Outcome{Error: &jsonrpc.Error{Code: jsonrpc.InternalError, Message: message}}
@@ -136,9 +137,11 @@ func (r *Run) begin(ctx context.Context) bool {
 	case busy:
 		e.worker.HandBack(r.job, busyDelay)
 	case claimed == waits:
+		e.counts.lapsed.Add(1)
 		e.worker.HandBack(r.job, max(r.job.HeldFor*2/3, minPatience))
 	case claimed == ended:
 		if rec.Status == mcp.TaskFailed {
+			e.counts.abandoned.Add(1)
 			log.Error("a task has ended without an outcome", "message", rec.Message)
 		}
 		e.changed(ctx, r.ID, rec)
@@ -155,6 +158,10 @@ func (r *Run) begin(ctx context.Context) bool {
 			log.Warn("a task cannot begin here; it is tried again", "error", err)
 			r.handBack()
 			return false
+		}
+		e.counts.attempts.Add(1)
+		if rec.Restarts+rec.Vanished+rec.HandedBack > 0 {
+			e.counts.repeated.Add(1)
 		}
 		return true
 	}
@@ -213,6 +220,9 @@ func (r *Run) handBack() {
 		e.config.Logger.Warn("it cannot be stored that a run of a task has ended", "error", err)
 		e.worker.HandBack(r.job, delay(r.job.Attempt))
 	case rec.Status.Ended():
+		if rec.Status == mcp.TaskFailed {
+			e.counts.abandoned.Add(1)
+		}
 		e.config.Logger.Error("a task has ended without an outcome", "message", rec.Message)
 		e.changed(ctx, r.ID, rec)
 		e.worker.Finish(r.job)

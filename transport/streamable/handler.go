@@ -29,8 +29,8 @@ type front struct {
 	buffers  bufpool.Pool
 }
 
-// A handler is the endpoint of a server.
-type handler struct {
+// An Endpoint serves an MCP server at one URL. Make one with [Handler]. Its methods may be called concurrently.
+type Endpoint struct {
 	*front
 	server       transport.Binder
 	modern       jsonrpc.Handler // of requests without a session
@@ -70,11 +70,7 @@ type schemaProvider interface {
 // Close ends all sessions and subscriptions and refuses new requests. It waits for the calls of
 // sessions up to Options.Conn.Grace and returns nil. It does not wait for calls without a
 // session: use http.Server.Shutdown. It may be called more than once.
-func Handler(server transport.Binder, opts *Options) httptransport.Endpoint {
-	return newHandler(server, opts)
-}
-
-func newHandler(server transport.Binder, opts *Options) *handler {
+func Handler(server transport.Binder, opts *Options) *Endpoint {
 	f, err := newFront(opts)
 	if err != nil {
 		panic("streamable.Handler: " + err.Error())
@@ -97,8 +93,8 @@ func newFront(opts *Options) (*front, error) {
 }
 
 // newHandler returns the endpoint of one server. Its sessions are valid for this realm only.
-func (f *front) newHandler(server transport.Binder, realm string) (*handler, error) {
-	e := &handler{front: f, server: server}
+func (f *front) newHandler(server transport.Binder, realm string) (*Endpoint, error) {
+	e := &Endpoint{front: f, server: server}
 	config := session.Config{
 		Server: server, Realm: realm, Quota: e.quota,
 		TrustedProxies: e.opts.TrustedProxies, Limits: e.opts.Limits, KeepAlive: e.opts.KeepAlive, Conn: e.opts.Conn, Logger: e.opts.Logger,
@@ -120,8 +116,10 @@ func (f *front) newHandler(server transport.Binder, realm string) (*handler, err
 	return e, nil
 }
 
+var _ httptransport.Endpoint = (*Endpoint)(nil)
+
 // Close implements [httptransport.Endpoint]; see [Handler].
-func (e *handler) Close() error {
+func (e *Endpoint) Close() error {
 	e.cancel(jsonrpc.ErrClosed)
 	err := e.sessions.Close()
 	e.background.Wait()
@@ -130,7 +128,7 @@ func (e *handler) Close() error {
 
 // ServeHTTP answers one request. A call that [transport.Authorize] refuses because of a missing
 // scope is answered with status 403 and a challenge.
-func (e *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.admit(w, r) {
 		e.serve(w, r)
 	}
@@ -142,7 +140,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // serve answers a request that was admitted.
-func (e *handler) serve(w http.ResponseWriter, r *http.Request) {
+func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	if e.ctx.Err() != nil {
 		httpguard.RefuseBusy(w, session.ErrShuttingDown.Error())
 		return
@@ -161,7 +159,7 @@ func (e *handler) serve(w http.ResponseWriter, r *http.Request) {
 
 // servePost decodes a message and serves it in its era. The order of the checks is part of the
 // protocol. See MCP 2026-07-28, basic/transports/streamable-http and basic/versioning.
-func (e *handler) servePost(w http.ResponseWriter, r *http.Request) {
+func (e *Endpoint) servePost(w http.ResponseWriter, r *http.Request) {
 	accepts := wire.AcceptedBy(r)
 	if !accepts.JSON && !accepts.Events {
 		httpguard.Refuse(w, http.StatusNotAcceptable, jsonrpc.InvalidRequest, "Accept must list application/json and text/event-stream")
@@ -212,7 +210,7 @@ func (e *handler) servePost(w http.ResponseWriter, r *http.Request) {
 }
 
 // batch accepts an array of messages, which only sessions may send.
-func (e *handler) batch(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, charge *bufpool.Charge, body []byte, items []json.RawMessage) {
+func (e *Endpoint) batch(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, charge *bufpool.Charge, body []byte, items []json.RawMessage) {
 	msgs, calls := make([]jsonrpc.Message, 0, len(items)), false
 	for _, item := range items {
 		msg, err := jsonrpc.Decode(item)

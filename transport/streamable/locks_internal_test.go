@@ -15,7 +15,7 @@ import (
 func TestNotificationsOfCallConcurrently(t *testing.T) {
 	const rounds = 200
 	w := httptest.NewRecorder()
-	x := &callPeer{endpoint: &handler{front: &front{opts: Options{KeepAlive: 1 << 60}}}, w: w, accepts: wire.Accepts{JSON: true, Events: true}}
+	x := &callPeer{endpoint: &Endpoint{front: &front{opts: Options{KeepAlive: 1 << 60}}}, w: w, accepts: wire.Accepts{JSON: true, Events: true}}
 	notify := func(name string) func(int) {
 		return func(round int) {
 			if err := x.Notify(t.Context(), "note", jsonrpc.Raw(fmt.Appendf(nil, `{"%s":%d}`, name, round))); err != nil {

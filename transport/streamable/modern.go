@@ -23,7 +23,7 @@ import (
 
 // answer answers a call without a session on the goroutine of its request. It is canceled
 // when the client disconnects. See MCP 2026-07-28, basic/transports/streamable-http.
-func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, traced string, req *jsonrpc.Request, declared []byte) {
+func (e *Endpoint) answer(w http.ResponseWriter, r *http.Request, accepts wire.Accepts, traced string, req *jsonrpc.Request, declared []byte) {
 	network := httpguard.Network(r, e.opts.TrustedProxies)
 	ctx, err := e.callContext(r, network, req, declared)
 	if err != nil {
@@ -60,7 +60,7 @@ func (e *handler) answer(w http.ResponseWriter, r *http.Request, accepts wire.Ac
 }
 
 // callContext compares the headers of a call with its body, and returns the context of the call.
-func (e *handler) callContext(r *http.Request, network string, req *jsonrpc.Request, declared []byte) (context.Context, error) {
+func (e *Endpoint) callContext(r *http.Request, network string, req *jsonrpc.Request, declared []byte) (context.Context, error) {
 	ctx := transport.WithRequest(r.Context(), network, textproto.MIMEHeader(r.Header), "")
 	if !hasRequestMeta(req, declared) {
 		return ctx, nil
@@ -98,7 +98,7 @@ func status(err error) int {
 // A callPeer is one call with its response, and the peer of its handler. The response is
 // JSON, unless a notification precedes the result: then it is an event stream.
 type callPeer struct {
-	endpoint *handler
+	endpoint *Endpoint
 	w        http.ResponseWriter
 	accepts  wire.Accepts
 	reply    jsonrpc.Reply
@@ -217,7 +217,7 @@ var errUnlistedTool = errors.New("the tool is in no list, or has variants")
 // checkHeaders compares the headers with the request. The error is errUnlistedTool if only the headers
 // of parameters were not compared. See MCP 2026-07-28, basic/transports/streamable-http, section
 // Server Validation.
-func (e *handler) checkHeaders(ctx context.Context, header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
+func (e *Endpoint) checkHeaders(ctx context.Context, header http.Header, req *jsonrpc.Request, declared json.RawMessage) error {
 	if err := checkVersion(header, declared); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (e *handler) checkHeaders(ctx context.Context, header http.Header, req *jso
 }
 
 // checkParams compares the headers with the arguments of a call. The request named contains the name of the tool.
-func (e *handler) checkParams(ctx context.Context, header http.Header, named, req *jsonrpc.Request) error {
+func (e *Endpoint) checkParams(ctx context.Context, header http.Header, named, req *jsonrpc.Request) error {
 	params, err := e.headerParams.params(ctx, named)
 	if err != nil || params == nil {
 		return err
@@ -249,7 +249,7 @@ func (e *handler) checkParams(ctx context.Context, header http.Header, named, re
 // withHeaderCheck returns the context of a call of a tool that is in no list under the caller's name, or that has
 // variants.
 // The server authorizes the call again under the tool's own name, and the headers are compared then.
-func (e *handler) withHeaderCheck(ctx context.Context, header http.Header, req *jsonrpc.Request) context.Context {
+func (e *Endpoint) withHeaderCheck(ctx context.Context, header http.Header, req *jsonrpc.Request) context.Context {
 	return transport.WithAuthorizer(ctx, func(resolved context.Context, named *jsonrpc.Request) error {
 		if err := transport.Authorize(ctx, named); err != nil {
 			return err

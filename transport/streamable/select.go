@@ -118,7 +118,7 @@ type tenant struct {
 	server transport.Server // once ready is closed
 
 	// guarded by the mutex of the selector
-	endpoint *handler      // nil until the server is open
+	endpoint *Endpoint     // nil until the server is open
 	users    int           // requests that have not been answered
 	used     time.Time     // the end of the last request
 	closed   chan struct{} // closed when the server has ended; nil before closing begins
@@ -296,7 +296,7 @@ func (s *selector) add(t *tenant) error {
 }
 
 // register counts the server of a tenant. The caller ends the victim if it is not nil.
-func (s *selector) register(t *tenant, endpoint *handler) (victim *tenant, err error) {
+func (s *selector) register(t *tenant, endpoint *Endpoint) (victim *tenant, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

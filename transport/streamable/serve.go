@@ -88,7 +88,7 @@ func ServeTLS(ctx context.Context, address string, server transport.Server, conf
 func serve(ctx context.Context, address string, server transport.Server, opts *ServeOptions, accept func(*http.Server, net.Listener) error) (err error) {
 	o := *cmp.Or(opts, &ServeOptions{})
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	endpoint := newHandler(server, &o.Options)
+	endpoint := Handler(server, &o.Options)
 	defer func() { err = errors.Join(err, endpoint.Close()) }()
 	var listening net.ListenConfig
 	listening.SetMultipathTCP(false) // its sockets have no filters, which a drain needs
