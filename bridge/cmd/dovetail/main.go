@@ -128,7 +128,7 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"Use a server", append(clientCommands(), completionCommand())},
-		{"Offer servers", []*command{serveCommand, keyCommand, relayCommand, addCommand, removeCommand, listCommand}},
+		{"Offer servers", []*command{serveCommand, adminCommand, keyCommand, relayCommand, addCommand, removeCommand, listCommand}},
 		{"Develop a server", []*command{devCommand, doctorCommand, recordCommand, replayCommand, genCommand, packCommand, migrateCommand}},
 		{"Keep watch", []*command{policyCommand, pinsCommand, journalCommand}},
 	}

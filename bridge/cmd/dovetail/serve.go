@@ -43,9 +43,9 @@ var serveCommand = &command{
   /api/v1/rest/          plain HTTP, with an OpenAPI document at openapi.json
   /api/v1/mcp/proxy/     plain HTTP, with a path for each server
   /run                   programs that use the tool server of ipybox
-  /livez, /readyz        200 while the program runs, and when its servers have started, without a token
+  /livez, /readyz        200 while the program works, and when its servers have started, without a token
   /states                the states of the servers
-  /store                 whether the store of -store can be used now
+  /admin/                for operators, with a token of their own; see dovetail help admin
   /console/              a page with the calls, the servers and the policy
   /accounts/             a page at which people connect their accounts at servers, with -client-id
   /metrics               metrics for Prometheus
@@ -73,6 +73,7 @@ var approveModes = []string{"page", "channel", "terminal", "caller", "none"}
 type serveOptions struct {
 	config, http, console, policy, approve, trust, token, journal, lock, store, storeEnv string
 	expiry, remember, reload, drain                                                      time.Duration
+	maxTasks                                                                             int
 	open, launch, noApprovalToken, launchUnasked                                         bool
 	search, scripts, recordContents                                                      bool
 	hosts                                                                                []string
@@ -115,6 +116,7 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
 	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. Paths for plain HTTP keep all tools")
 	flags.DurationVar(&o.drain, "drain", 0, "how long requests are served after a signal to end, while /readyz says 503, so that a balancer can send them elsewhere. A second signal ends it")
+	flags.IntVar(&o.maxTasks, "max-tasks", 1000, "how many calls run as tasks at the same time, also those that wait for approval; others wait. One caller may have half as many")
 	flags.BoolVar(&o.recordContents, "record-contents", false, "let the console show arguments and results also if -http is not a loopback address; they are kept in memory")
 	flags.Func("host", "a host `name` under which clients and browsers reach this program, such as a container's or a port-forward's, with :PORT if browsers use another port; repeatable. Loopback names and the address itself are always accepted", func(name string) error {
 		o.hosts = append(o.hosts, name)
@@ -146,6 +148,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-search and -scripts offer the same tools in two ways: expected one of them")
 	case o.expiry <= 0:
 		return misuse("-expiry: expected a positive duration")
+	case o.maxTasks < 1:
+		return misuse("-max-tasks: expected a positive number")
 	case o.remember < 0:
 		return misuse("-remember: expected a positive duration, or 0")
 	case o.drain < 0 || o.drain > 0 && o.http == "":
@@ -192,11 +196,14 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	if o.approve == "terminal" {
 		held = env.holdTerminal()
 	}
+	written := &timedWriter{out: env.stderr}
+	env.stderr = written
 	h := &hub{opts: o, env: env, held: held, started: make(chan struct{}), logger: slog.New(slog.NewTextHandler(env.stderr, nil))}
 	defer func() { err = errors.Join(err, h.close()) }()
 	if err := h.open(ctx); err != nil {
 		return err
 	}
+	h.live = newLiveness(h.clients, written)
 	if o.http != "" || o.console != "" {
 		if h.site, err = h.newWebsite(); err != nil {
 			return err
@@ -269,7 +276,8 @@ type hub struct {
 	engine     *code.Engine          // of -scripts
 	site       *website              // nil without -http and -console
 	started    chan struct{}         // closed when the servers have started, with -http
-	draining   atomic.Bool           // the program ends soon, and balancers should send no more requests
+	live       *liveness
+	draining   atomic.Bool // the program ends soon, and balancers should send no more requests
 
 	closeTerminal func() error // nil without questions at the terminal
 }
@@ -290,9 +298,11 @@ func (h *hub) open(ctx context.Context) (err error) {
 	h.tokens = newTokens()
 	var roles *state.Records[[]string] // of callers
 	if h.opts.store != "" {
-		if h.store, err = openStore(ctx, h.opts.store, h.events); err != nil {
+		engine, err := openStore(ctx, h.opts.store, h.events)
+		if err != nil {
 			return fmt.Errorf("-store: %w", err)
 		}
+		h.store = store.Observed(engine, h.telemetry.observeOperation)
 		h.key = state.SharedKey(h.store, "serve/key", 0, h.events)
 		if h.tokens, err = sharedTokens(ctx, h.store, h.key); err != nil {
 			return err
@@ -315,9 +325,6 @@ func (h *hub) open(ctx context.Context) (err error) {
 	if h.bridge, err = bridge.New(&bridge.Options{Logger: h.events}, h.configs(ctx, h.file, invalid)...); err != nil {
 		return err
 	}
-	if err = h.telemetry.observeStates(h.bridge.States); err != nil {
-		return err
-	}
 	var provider server.Provider = h.bridge
 	if h.opts.lock != "" {
 		h.locked = modified(h.opts.lock)
@@ -336,6 +343,7 @@ func (h *hub) open(ctx context.Context) (err error) {
 	}
 	options := &server.Options{
 		Logger: h.logger, Middleware: []mcp.Middleware{h.telemetry.server.Middleware, audit.Middleware}, Guards: h.guards, OnSession: h.telemetry.server.OnSession,
+		MaxTasks: h.opts.maxTasks,
 	}
 	h.recorder.ObserveServer(options)
 	h.middleware = options.Middleware
@@ -379,7 +387,7 @@ func (h *hub) openClients() (err error) {
 		return err
 	}
 	h.clients = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
-		Logger: h.logger, OnSession: h.telemetry.server.OnSession, Store: h.store,
+		Logger: h.logger, OnSession: h.telemetry.server.OnSession, Store: h.store, MaxTasks: h.opts.maxTasks,
 	})
 	return h.clients.Mount(offered, nil)
 }

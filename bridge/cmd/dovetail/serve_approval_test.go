@@ -135,7 +135,6 @@ var routes = []struct{ method, path, body string }{
 	{http.MethodGet, "/nothing", ""},
 	{http.MethodGet, "/health", ""},
 	{http.MethodGet, "/states", ""},
-	{http.MethodGet, "/store", ""},
 	{http.MethodGet, "/metrics", ""},
 	{http.MethodPost, "/api/v1/mcp/proxy/shelf/tools/look", `{"arguments":{}}`},
 	{http.MethodGet, "/api/v1/mcp/proxy/servers", ""},

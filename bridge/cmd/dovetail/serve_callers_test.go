@@ -155,7 +155,7 @@ func TestCallersWithoutIdentity(t *testing.T) {
 		"no roles":                       {login.token(t, named(map[string]any{"realm": nil})), http.StatusOK},
 		"a token that is no JWT at all.": {"abcdefghijklmnopqrstuvwxyz", http.StatusUnauthorized},
 	} {
-		for _, path := range []string{"/metrics", "/states", "/store", "/api/v1/rest/tools", "/api/v1/mcp/proxy/servers"} {
+		for _, path := range []string{"/metrics", "/states", "/api/v1/rest/tools", "/api/v1/mcp/proxy/servers"} {
 			if status, answer, err := p.do(t.Context(), test.token, http.MethodGet, path, ""); err != nil || status != test.want {
 				t.Errorf("%s: %s: the status is %d, want %d: %s %v", name, path, status, test.want, answer, err)
 			}

@@ -97,6 +97,7 @@ type program struct {
 	address   string
 	token     string // that was printed
 	approvals string // likewise
+	admin     string // likewise
 	folder    string
 	pid       int // of the process that launched has started
 	said      *output
@@ -159,6 +160,9 @@ func (p *program) introduced(t *testing.T, lines *bufio.Reader) {
 		}
 		if found := regexp.MustCompile(`^clients .*Bearer (\w+)`).FindStringSubmatch(line); found != nil {
 			p.token = found[1]
+		}
+		if found := regexp.MustCompile(`^admin .*token (\w+)`).FindStringSubmatch(line); found != nil {
+			p.admin = found[1]
 		}
 		if found := regexp.MustCompile(`^approve .*token[ =](\w+)`).FindStringSubmatch(line); found != nil {
 			p.approvals = found[1]

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -61,20 +62,27 @@ type tokens struct {
 	Client   string `json:"client"`
 	Operator string `json:"operator"`
 	Viewer   string `json:"viewer"`
+	Admin    string `json:"admin"`
 }
 
 func newTokens() tokens {
-	return tokens{rand.Text(), rand.Text() + rand.Text(), rand.Text() + rand.Text()}
+	return tokens{rand.Text(), rand.Text() + rand.Text(), rand.Text() + rand.Text(), rand.Text() + rand.Text()}
 }
+
+// tokensName is the name of the record of the tokens.
+const tokensName = "serve/tokens"
 
 // sharedTokens returns the tokens in a store, which the first replica creates there. They remain valid until the store is emptied.
 func sharedTokens(ctx context.Context, shared store.Store, key *state.Key) (tokens, error) {
 	records := state.NewRecords[tokens](shared, key)
-	record, err := records.Put(ctx, "serve/tokens", func(r *state.Record[tokens]) error {
-		if r.Stored() {
+	record, err := records.Put(ctx, tokensName, func(r *state.Record[tokens]) error {
+		if r.Stored() && r.Value.Admin != "" {
 			return state.ErrUnchanged
 		}
-		r.Value = newTokens()
+		made := newTokens()
+		r.Value = tokens{
+			cmp.Or(r.Value.Client, made.Client), cmp.Or(r.Value.Operator, made.Operator), cmp.Or(r.Value.Viewer, made.Viewer), cmp.Or(r.Value.Admin, made.Admin),
+		}
 		return nil
 	})
 	if err != nil {

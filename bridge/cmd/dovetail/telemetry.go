@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 
@@ -30,12 +29,11 @@ type telemetry struct {
 	options otelmcp.Options
 	server  *otelmcp.Telemetry
 	metrics http.Handler
-	meters  *sdkmetric.MeterProvider
-	close   func(context.Context) error // sends the last spans
+	meter   metric.Meter
+	// operations has the durations of the operations of the store
+	operations metric.Float64Histogram
+	close      func(context.Context) error // sends the last spans
 }
-
-// serverKey is the attribute with the alias of a server.
-const serverKey = attribute.Key("dovetail.server")
 
 func newTelemetry(ctx context.Context) (*telemetry, error) {
 	program, err := resource.New(ctx,
@@ -49,10 +47,13 @@ func newTelemetry(ctx context.Context) (*telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithResource(program), sdkmetric.WithReader(reader))
 	t := &telemetry{
 		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-		meters:  sdkmetric.NewMeterProvider(sdkmetric.WithResource(program), sdkmetric.WithReader(reader)),
 		close:   func(context.Context) error { return nil },
+	}
+	if t.meter, t.operations, err = newMeter(meters); err != nil {
+		return nil, err
 	}
 	var traces oteltrace.TracerProvider = noop.NewTracerProvider() // passes on the traces of clients
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" {
@@ -65,7 +66,7 @@ func newTelemetry(ctx context.Context) (*telemetry, error) {
 	}
 	t.options = otelmcp.Options{
 		TracerProvider: traces,
-		MeterProvider:  t.meters,
+		MeterProvider:  meters,
 		Propagator:     propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 	}
 	t.server = otelmcp.NewServer(&t.options)
@@ -79,27 +80,4 @@ func (t *telemetry) observeClient(c *bridge.Config) {
 	client := otelmcp.NewClient(&opts)
 	c.Middleware = append([]mcp.Middleware{client.Middleware}, c.Middleware...)
 	c.OnSession = client.OnSession
-}
-
-// observeStates reports whether each server is ready, and how often it was started again.
-func (t *telemetry) observeStates(states func() []bridge.State) error {
-	meter := t.meters.Meter("github.com/dovetail-go/dovetail/bridge/cmd/dovetail")
-	ready, noReady := meter.Int64ObservableGauge("dovetail.server.ready", metric.WithDescription("1 if the server is ready, 0 otherwise."))
-	restarts, noRestarts := meter.Int64ObservableCounter("dovetail.server.restarts", metric.WithDescription("How often the server was started again."))
-	if err := errors.Join(noReady, noRestarts); err != nil {
-		return err
-	}
-	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for _, s := range states() {
-			alias := metric.WithAttributes(serverKey.String(s.Alias))
-			var is int64
-			if s.Status == "ready" {
-				is = 1
-			}
-			o.ObserveInt64(ready, is, alias)
-			o.ObserveInt64(restarts, int64(s.Restarts), alias)
-		}
-		return nil
-	}, ready, restarts)
-	return err
 }

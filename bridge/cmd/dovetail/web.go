@@ -185,7 +185,6 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	clients.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
 	clients.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
 	clients.Handle("/metrics", access.Handler(h.telemetry.metrics))
-	clients.Handle("/store", access.Handler(streamable.StoreStatus(h.clients)))
 	clients.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
 	admitted := http.Handler(clients)
 	if h.callers != nil {
@@ -203,15 +202,21 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 		fmt.Fprintf(h.env.stderr, "accounts %s/accounts/\n", h.accounts.base)
 	}
 	mux.Handle("/", admitted)
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.Handle("GET /livez", h.live)
 	mux.HandleFunc("GET /readyz", h.ready)
+	if err := h.routeAdmin(w, mux, endpoint); err != nil {
+		return err
+	}
+	if err := h.telemetry.observe(h, endpoint); err != nil {
+		return err
+	}
 	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.clients.Shutdown, h.server.Shutdown, func(context.Context) error { return endpoint.Close() })
 	if h.callers != nil {
 		fmt.Fprintf(h.env.stderr, "clients  %s\n", h.callers)
 	} else if token != h.opts.token {
 		fmt.Fprintf(h.env.stderr, "clients  Authorization: Bearer %s\n", token)
 	}
-	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /states, /store and /metrics\n", w.listener.Addr())
+	fmt.Fprintf(h.env.stderr, "serving  http://%s/mcp, /run, /api/v1/mcp/proxy/, /api/v1/rest/, /states, /admin/ and /metrics\n", w.listener.Addr())
 	return nil
 }
 
@@ -239,18 +244,25 @@ func (w *website) shutdown(ctx context.Context) error {
 	return errors.Join(w.http.Shutdown(ctx), w.http.Close())
 }
 
-// ready reports whether the servers have started, and the program is not about to end. Like /livez, it needs no token and accepts
-// every Host, since an orchestrator sends an address. Neither has details.
+// ready answers a probe whether requests should be sent here. Like /livez, it has no details, needs no token and accepts every Host.
 func (h *hub) ready(w http.ResponseWriter, _ *http.Request) {
-	if h.draining.Load() {
-		http.Error(w, "this program is about to end", http.StatusServiceUnavailable)
+	if err := h.isReady(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// isReady returns nil if the servers have started, and the program is not about to end.
+func (h *hub) isReady() error {
+	if h.draining.Load() {
+		return errors.New("this program is about to end")
 	}
 	select {
 	case <-h.started:
-		_, _ = io.WriteString(w, "ok\n")
+		return nil
 	default:
-		http.Error(w, "the servers have not started yet", http.StatusServiceUnavailable)
+		return errors.New("the servers have not started yet")
 	}
 }
 
