@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// liveTimeout is how long a server that works may take for a request of its own, and a write to standard error.
-	liveTimeout = 4 * time.Second
+	// liveTimeout is how long a server that works may take for a request of its own, also on a machine with too much to do.
+	liveTimeout = 15 * time.Second
+	// logTimeout is how long a write to standard error may take.
+	logTimeout = 4 * time.Second
 	// liveAge is how long the answer to such a request is valid.
 	liveAge = time.Second
 )
@@ -35,7 +37,7 @@ func newLiveness(server transport.Binder, stderr *timedWriter) *liveness {
 
 // isWedged reports whether the program is wedged. It takes little longer than liveTimeout.
 func (l *liveness) isWedged(ctx context.Context) bool {
-	if l.stderr.blocked() > liveTimeout {
+	if l.stderr.blocked() > logTimeout {
 		return true
 	}
 	l.asking <- struct{}{} // at most for one request, whose answer is then new
