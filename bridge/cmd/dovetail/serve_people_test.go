@@ -295,7 +295,17 @@ func TestCallIsApprovedByAnotherPerson(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	page.row("shelf__put", "ok")
+	var frame struct {
+		Calls []struct{ By, Outcome string }
+	}
+	page.until("calls", &frame, func() bool {
+		for _, call := range frame.Calls {
+			if call.By == "console:ann" && call.Outcome == "ok" {
+				return true
+			}
+		}
+		return false
+	})
 	for _, name := range []string{"by a client", "by the console"} {
 		if _, err := os.Stat(p.path(name)); err != nil {
 			t.Error(err)
