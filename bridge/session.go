@@ -315,7 +315,7 @@ func (s *managedSession) runOnce(ctx context.Context, again *retries) (more bool
 	lost := false
 	if err == nil {
 		opened := time.Now()
-		s.setState(statusReady, session, nil)
+		s.setReady(attempt, session)
 		err = s.waitClosed(attempt, session)
 		if err == nil && !s.waitRequested(ctx) {
 			return false, nil
@@ -364,6 +364,15 @@ func (s *managedSession) begin(ctx context.Context) (attempt context.Context, en
 	return attempt, end
 }
 
+// setReady lets calls use an open session, unless its attempt was ended.
+func (s *managedSession) setReady(attempt context.Context, session *client.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if attempt.Err() == nil {
+		s.setStateLocked(statusReady, session, nil)
+	}
+}
+
 // leaveFailed makes calls wait for the next attempt to open the session.
 func (s *managedSession) leaveFailed() {
 	s.mu.Lock()
@@ -373,15 +382,17 @@ func (s *managedSession) leaveFailed() {
 	}
 }
 
-// restart ends the session, or the attempt to open it, or the pause before the next attempt, and makes run open the session.
+// restart ends the session, or the attempt to open it, or the pause before the next attempt, and makes run open the session. Calls that
+// begin after it wait for the next session.
 func (s *managedSession) restart() {
 	s.mu.Lock()
-	end := s.endAttempt
-	s.mu.Unlock()
-	if end != nil {
-		end()
+	if s.endAttempt != nil {
+		s.endAttempt()
 	}
-	s.leaveFailed()
+	if s.status == statusReady || s.status == statusFailed {
+		s.setStateLocked(statusStarting, nil, nil)
+	}
+	s.mu.Unlock()
 	s.requestOpen()
 }
 
