@@ -29,7 +29,8 @@ func Outcome(ctx context.Context, call *mcp.Call, result mcp.Result, err error) 
 		return OK, result, nil
 	}
 	_, unanswered := errors.AsType[*era.UnansweredError](err)
-	if CallerLeft(ctx) && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) || unanswered && errors.Is(err, jsonrpc.ErrClosed) {
+	_, ended := errors.AsType[*Failure](err) // by this program, which says why
+	if !ended && CallerLeft(ctx) && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) || unanswered && errors.Is(err, jsonrpc.ErrClosed) {
 		return Canceled, result, err
 	}
 	outcome = CallFailureOf(call, err).Code
