@@ -114,6 +114,9 @@ func newPeople(o *serveOptions, of *callers, key *state.Key, base string, logger
 	if p.provider, err = client.Provider(o.people.registration(o.callers.issuer), "", ""); err != nil {
 		return nil, misuse("-issuer, -client-id: %v", err)
 	}
+	if err := p.origin.AddTrustedOrigin(base); err != nil { // a proxy may change the host
+		return nil, misuse("-url: %v", err)
+	}
 	p.guard, err = httpguard.NewGuard(o.hosts, o.origins())
 	return p, err
 }
