@@ -1,21 +1,25 @@
 // Runs oidc-provider at a port of this machine, prints its issuer, and ends with its input.
-// The argument is JSON: clients, registration (whether clients may register) and format (of
-// access tokens: jwt or opaque).
+// The argument is JSON: clients, registration (whether clients may register), format (of
+// access tokens: jwt or opaque), people, the roles of each, which are in their tokens, and host,
+// the address: browsers send cookies to all ports of one.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import Provider from "oidc-provider";
 
 const options = JSON.parse(process.argv[2]);
-const server = createServer().listen(0, "127.0.0.1");
+const server = createServer().listen(0, options.host ?? "127.0.0.1");
 await once(server, "listening");
-const issuer = `http://127.0.0.1:${server.address().port}`;
+const issuer = `http://${server.address().address}:${server.address().port}`;
 
 const provider = new Provider(issuer, {
   clients: options.clients,
   cookies: { keys: ["a key of this test"] },
   scopes: ["openid", "offline_access", "notes"],
   pkce: { required: () => true },
-  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  claims: { openid: ["sub", "roles"] },
+  conformIdTokenClaims: false,
+  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, roles: options.people?.[id] }) }),
+  extraTokenClaims: (ctx, token) => ({ roles: options.people?.[token.accountId] }),
   issueRefreshToken: (ctx, client) => client.grantTypeAllowed("refresh_token"),
   rotateRefreshToken: true,
   features: {
