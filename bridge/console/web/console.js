@@ -119,8 +119,10 @@ function counted(count, news) {
 
 function move(by) {
 	const { screen } = route();
-	const next = { servers, calls }[screen]?.next(by);
+	const list = { servers, calls }[screen];
+	const next = list?.next(by);
 	if (next === undefined) return;
+	list.select(next); // now, for the next key: hashchange comes later
 	location.hash = `#${screen}/${encodeURIComponent(next)}`;
 	part("tr[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
 }
