@@ -304,6 +304,7 @@ func TestCallIsApprovedByAnotherPerson(t *testing.T) {
 				return true
 			}
 		}
+		frame.Calls = nil // decoding keeps what is in the elements of a list
 		return false
 	})
 	for _, name := range []string{"by a client", "by the console"} {
