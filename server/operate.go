@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/transport"
@@ -97,15 +98,11 @@ func (s *Server) Tasks(ctx context.Context, open bool) ([]TaskState, error) {
 
 // toolOf returns the name of the tool of a stored call, or "".
 func toolOf(call json.RawMessage) string {
-	var stored struct {
-		Params struct {
-			Name string `json:"name"`
-		} `json:"params"`
-	}
-	if json.Unmarshal(call, &stored) != nil {
+	name, err := jsonscan.FindPointer(call, "params", "name")
+	if err != nil || jsonscan.KindOf(name) != jsonscan.String {
 		return ""
 	}
-	return stored.Params.Name
+	return jsonscan.Unquote(name)
 }
 
 // CancelTask cancels a task of any client, as its client can: one that waits ends, and one that runs decides itself. The error is
