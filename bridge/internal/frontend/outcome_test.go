@@ -36,6 +36,9 @@ func TestOutcomeOfCallerWhoHasLeft(t *testing.T) {
 		if got := outcomeOf(t, left, &policy.DeniedError{}); got != frontend.Forbidden {
 			t.Errorf("denied, %v: the outcome is %q", left, got)
 		}
+		if got := outcomeOf(t, left, &frontend.Failure{Code: "reset", Err: left}); got != "reset" {
+			t.Errorf("ended by the program, %v: the outcome is %q", left, got)
+		}
 	}
 	if got := outcomeOf(t, context.DeadlineExceeded, context.DeadlineExceeded); got != frontend.TimedOut {
 		t.Errorf("the outcome of a timeout is %q", got)
