@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/bridge/console"
@@ -98,7 +100,7 @@ type accounts struct {
 	known   map[string]account             // without values, by the names of their records
 	changed chan struct{}                  // closed when known changes
 	begun   map[string]*context.CancelFunc // the logins that go on here, by the names of the accounts' records
-	read    map[string]time.Time           // when this replica has read the lists with an account, by the name of its record
+	read    *lru.Cache[string, time.Time]  // when this replica has read the lists with an account, by the name of its record
 }
 
 // A userServer is a server at which each person has a login of its own.
@@ -116,17 +118,21 @@ func newUserServer(server *config.Resolved, opts config.DialOptions) *userServer
 
 // newAccounts returns the accounts of callers in a store, which may be one in memory. client is the registration of this program at
 // the issuer of the callers.
-func newAccounts(of *callers, client oauth.Registration, networks *loginOptions, kv store.KV, key *state.Key, logger *slog.Logger) *accounts {
+func newAccounts(of *callers, client oauth.Registration, networks *loginOptions, kv store.KV, key *state.Key, logger *slog.Logger) (*accounts, error) {
+	read, err := lru.New[string, time.Time](maxKnownCallers)
+	if err != nil {
+		return nil, err
+	}
 	a := &accounts{
 		networks: networks, tokens: of.tokens, issuer: of.opts.issuer, client: client, logger: logger, kv: kv, key: key,
 		records: state.NewRecords[account](kv, key), connections: state.NewRecords[connection](kv, key),
 		registrations: state.NewRecords[string](kv, key), lists: state.NewRecords[knownLists](kv, key),
 		servers: make(map[string]*userServer), known: make(map[string]account), changed: make(chan struct{}),
-		begun: make(map[string]*context.CancelFunc), read: make(map[string]time.Time),
+		begun: make(map[string]*context.CancelFunc), read: read,
 	}
 	a.ctx, a.end = context.WithCancel(context.Background())
 	a.tokens.kept = a.seen
-	return a
+	return a, nil
 }
 
 // prepare changes the configuration of a server: nothing reads its lists for everybody, and it offers what is known of them.

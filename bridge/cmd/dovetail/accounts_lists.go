@@ -112,10 +112,10 @@ func (a *accounts) readListsAgain(s *userServer, principal string) {
 	name := s.nameOf(principal)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at, ok := a.read[name]; ok && time.Since(at) < readAgain {
+	if at, ok := a.read.Get(name); ok && time.Since(at) < readAgain {
 		return
 	}
-	a.read[name] = time.Now()
+	a.read.Add(name, time.Now())
 	a.begin(func() { a.readLists(s, principal) })
 }
 
@@ -136,9 +136,7 @@ func (a *accounts) readLists(s *userServer, principal string) {
 	ctx, cancel := context.WithTimeout(a.ctx, readTime)
 	defer cancel()
 	now := reading{Reader: s.nameOf(principal), At: time.Now()}
-	a.mu.Lock()
-	a.read[now.Reader] = now.At
-	a.mu.Unlock()
+	a.read.Add(now.Reader, now.At)
 	entries, err := a.list(ctx, s, principal, &now)
 	if err == nil {
 		_, err = a.lists.Put(ctx, s.listsOf(), func(r *state.Record[knownLists]) error {

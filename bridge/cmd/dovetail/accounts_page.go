@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/webpage"
 	"github.com/dovetail-go/dovetail/transport/oauth"
@@ -92,42 +91,28 @@ func (p *accountsPage) html() string {
 	return text.String()
 }
 
-// An accountsSite serves the page of accounts. It shows each person the own accounts.
+// An accountsSite serves the page of accounts. It shows each person their own.
 type accountsSite struct {
 	*accounts
-	who    func(r *http.Request) (identity, bool) // the person of a browser
-	guard  *httpguard.Guard
-	origin *http.CrossOriginProtection
-	files  http.Handler
-	secure bool // the page is served over https
+	people *people
 }
 
-// site returns the handler of the page. who returns the person of a request.
-func (a *accounts) site(who func(r *http.Request) (identity, bool), hosts, origins []string) (http.Handler, error) {
-	guard, err := httpguard.NewGuard(hosts, origins)
-	if err != nil {
-		return nil, err
-	}
-	s := &accountsSite{accounts: a, who: who, guard: guard, origin: http.NewCrossOriginProtection(), files: webpage.New(accountFiles, nil, guard), secure: strings.HasPrefix(a.base, "https://")}
-	public, err := url.Parse(a.base)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.origin.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil { // a proxy may change the host
-		return nil, err
-	}
+// site returns the handler of the page, for people who are logged in.
+func (a *accounts) site(of *people) http.Handler {
+	s := &accountsSite{a, of}
+	files := webpage.New(accountFiles, nil, of.guard)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/accounts/{$}", s.page(http.MethodGet, s.list))
 	mux.HandleFunc("/accounts/callback", s.page(http.MethodGet, s.callback))
 	mux.HandleFunc("/accounts/connect", s.page(http.MethodPost, s.connectAccount))
 	mux.HandleFunc("/accounts/disconnect", s.page(http.MethodPost, s.disconnectAccount))
-	mux.Handle("/accounts/theme.css", s.files)
-	mux.Handle("/accounts/accounts.css", s.files)
-	return mux, nil
+	mux.Handle("/accounts/theme.css", files)
+	mux.Handle("/accounts/accounts.css", files)
+	return of.require(mux)
 }
 
 // page returns a handler of requests of people.
-func (s *accountsSite) page(method string, serve func(w http.ResponseWriter, r *http.Request, who identity)) http.HandlerFunc {
+func (s *accountsSite) page(method string, serve func(w http.ResponseWriter, r *http.Request, who *browserLogin)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		// The policy does not restrict where the form leads: browsers apply that to the redirects that follow, too.
@@ -135,14 +120,14 @@ func (s *accountsSite) page(method string, serve func(w http.ResponseWriter, r *
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "same-origin") // the form needs its origin
 		header.Set("Cache-Control", "no-store")
-		if !s.guard.Admit(w, r, method) {
+		if !s.people.guard.Admit(w, r, method) {
 			return
 		}
-		who, ok := s.who(r)
+		who, ok := s.people.login(r)
 		switch {
 		case !ok:
 			http.Error(w, "log in first", http.StatusUnauthorized)
-		case s.origin.Check(r) != nil:
+		case s.people.origin.Check(r) != nil:
 			http.Error(w, "the form did not come from this site", http.StatusForbidden)
 		default:
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -155,7 +140,7 @@ func (s *accountsSite) page(method string, serve func(w http.ResponseWriter, r *
 const maxForm = 64 << 10
 
 // list shows the accounts of a person.
-func (s *accountsSite) list(w http.ResponseWriter, r *http.Request, who identity) {
+func (s *accountsSite) list(w http.ResponseWriter, r *http.Request, who *browserLogin) {
 	query := r.URL.Query()
 	alias := query.Get("server")
 	if asked := query.Get("asked"); asked != "" {
@@ -164,7 +149,7 @@ func (s *accountsSite) list(w http.ResponseWriter, r *http.Request, who identity
 		case err != nil:
 			s.show(w, r, who, http.StatusBadRequest, "This link is too old. You can connect accounts here; then make the call again.", "", alias)
 			return
-		case string(principal) != who.principal:
+		case string(principal) != who.Name:
 			s.show(w, r, who, http.StatusForbidden, "This link was made for somebody else, who has asked for an account of their own. What you connect here is yours, and is not used for them.", "", "")
 			return
 		}
@@ -182,16 +167,16 @@ func (s *accountsSite) list(w http.ResponseWriter, r *http.Request, who identity
 }
 
 // show shows the page. failure says what went wrong, and done what went well.
-func (s *accountsSite) show(w http.ResponseWriter, r *http.Request, who identity, status int, failure, done, asked string) {
-	page := &accountsPage{principal: who.principal, failure: failure, done: done}
+func (s *accountsSite) show(w http.ResponseWriter, r *http.Request, who *browserLogin, status int, failure, done, asked string) {
+	page := &accountsPage{principal: who.Name, failure: failure, done: done}
 	for _, server := range s.connectable() {
 		row := accountRow{alias: server.Alias, url: server.Resolved.URL.String(), first: !server.offers.Load(), asked: server.Alias == asked}
-		record, err := s.records.Load(r.Context(), server.nameOf(who.principal))
+		record, err := s.records.Load(r.Context(), server.nameOf(who.Name))
 		switch {
 		case err == nil:
 			row.connected, row.refused, row.since = true, record.Value.Refused, record.Value.Connected.UTC().Format("2006-01-02 15:04 UTC")
 		case !errors.Is(err, store.ErrNotFound):
-			s.logger.Error("an account cannot be read", "server", server.Alias, "principal", who.principal, "error", err)
+			s.logger.Error("an account cannot be read", "server", server.Alias, "principal", who.Name, "error", err)
 			status, page.failure = http.StatusServiceUnavailable, "Your accounts cannot be read now. Try again later."
 		}
 		page.servers = append(page.servers, row)
@@ -215,7 +200,7 @@ func (a *accounts) connectable() []*userServer {
 }
 
 // formServer returns the server of a form, or answers the request.
-func (s *accountsSite) formServer(w http.ResponseWriter, r *http.Request, who identity) *userServer {
+func (s *accountsSite) formServer(w http.ResponseWriter, r *http.Request, who *browserLogin) *userServer {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "expected a form", http.StatusBadRequest)
 		return nil
@@ -229,14 +214,14 @@ func (s *accountsSite) formServer(w http.ResponseWriter, r *http.Request, who id
 }
 
 // connectAccount sends the browser to the authorization server.
-func (s *accountsSite) connectAccount(w http.ResponseWriter, r *http.Request, who identity) {
+func (s *accountsSite) connectAccount(w http.ResponseWriter, r *http.Request, who *browserLogin) {
 	server := s.formServer(w, r, who)
 	if server == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), resultTime, errSlowLogin)
 	defer cancel()
-	to, err := s.connect(ctx, server, who.principal, s.browser(w, r))
+	to, err := s.connect(ctx, server, who.Name, who.ID)
 	if err != nil {
 		s.fail(w, r, who, server.Alias, err)
 		return
@@ -245,13 +230,13 @@ func (s *accountsSite) connectAccount(w http.ResponseWriter, r *http.Request, wh
 }
 
 // callback receives the response of an authorization server.
-func (s *accountsSite) callback(w http.ResponseWriter, r *http.Request, who identity) {
+func (s *accountsSite) callback(w http.ResponseWriter, r *http.Request, who *browserLogin) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || len(query["state"]) != 1 {
 		s.show(w, r, who, http.StatusBadRequest, "This is no answer to a login.", "", "")
 		return
 	}
-	alias, err := s.deliver(r.Context(), query, who.principal, s.browser(nil, r))
+	alias, err := s.deliver(r.Context(), query, who.Name, who.ID)
 	if err != nil {
 		s.fail(w, r, who, alias, err)
 		return
@@ -260,12 +245,12 @@ func (s *accountsSite) callback(w http.ResponseWriter, r *http.Request, who iden
 }
 
 // disconnectAccount deletes an account.
-func (s *accountsSite) disconnectAccount(w http.ResponseWriter, r *http.Request, who identity) {
+func (s *accountsSite) disconnectAccount(w http.ResponseWriter, r *http.Request, who *browserLogin) {
 	server := s.formServer(w, r, who)
 	if server == nil {
 		return
 	}
-	err := s.disconnect(r.Context(), server, who.principal)
+	err := s.disconnect(r.Context(), server, who.Name)
 	if _, unconfirmed := errors.AsType[*oauth.RevocationError](err); unconfirmed {
 		s.show(w, r, who, http.StatusOK, "Your account at "+server.Alias+" is disconnected here, but the server has not confirmed that it has revoked the tokens. You can end the access there.", "", "")
 		return
@@ -283,29 +268,7 @@ func (s *accountsSite) redirect(w http.ResponseWriter, r *http.Request, done, al
 }
 
 // fail shows why something was not done.
-func (s *accountsSite) fail(w http.ResponseWriter, r *http.Request, who identity, alias string, err error) {
-	s.logger.Info("an account was neither connected nor disconnected", "server", alias, "principal", who.principal, "error", err)
+func (s *accountsSite) fail(w http.ResponseWriter, r *http.Request, who *browserLogin, alias string, err error) {
+	s.logger.Info("an account was neither connected nor disconnected", "server", alias, "principal", who.Name, "error", err)
 	s.show(w, r, who, http.StatusBadGateway, "It did not work: "+peertext.Cut(peertext.Escape(err.Error()), 512), "", alias)
-}
-
-// accountCookie has the ID of a browser.
-const accountCookie = "dovetail-accounts"
-
-// browser returns the ID of a browser, "" if it has none. If w is not nil, the browser gets one.
-func (s *accountsSite) browser(w http.ResponseWriter, r *http.Request) string {
-	name := accountCookie
-	if s.secure {
-		name = "__Host-" + name
-	}
-	if cookie, err := r.Cookie(name); err == nil && len(cookie.Value) == len(newID()) {
-		return cookie.Value
-	}
-	if w == nil {
-		return ""
-	}
-	id := newID()
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // without Secure only if the page is served over http
-		Name: name, Value: id, Path: "/", MaxAge: int(connectTime/time.Second) * 6, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode,
-	})
-	return id
 }

@@ -163,20 +163,26 @@ type serverStatus struct {
 func (a *admin) status(r *http.Request) (any, error) {
 	h := a.hub
 	s := &programStatus{
-		Version: version(), Ready: h.isReady() == nil, Draining: h.draining.Load(), Wedged: h.live.isWedged(r.Context()), Servers: []serverStatus{},
+		Version: version(), Ready: h.isReady() == nil, Draining: h.draining.Load(), Wedged: h.live.isWedged(r.Context()), Servers: h.serverStatuses(),
 	}
 	if h.store != nil {
 		checked := h.checkStore(r.Context())
 		s.Store = &checked
 	}
+	return s, nil
+}
+
+// serverStatuses returns the states of the servers behind.
+func (h *hub) serverStatuses() []serverStatus {
+	list := []serverStatus{}
 	for _, state := range h.bridge.States() {
 		listed := serverStatus{Alias: state.Alias, Status: state.Status, Since: state.Since, Restarts: state.Restarts, Tools: state.Tools}
 		if state.Err != nil {
 			listed.Error = state.Err.Error()
 		}
-		s.Servers = append(s.Servers, listed)
+		list = append(list, listed)
 	}
-	return s, nil
+	return list
 }
 
 // checkStore returns whether the store can be used now. The keys agree if this replica can open the tokens that the first replica has

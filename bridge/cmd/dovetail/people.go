@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +128,7 @@ func (p *people) route(mux *http.ServeMux) {
 
 // A browserLogin is who is logged in with a browser.
 type browserLogin struct {
+	ID      string    `json:"id"` // random
 	Name    string    `json:"name"`
 	Roles   []string  `json:"roles"` // of those in flags
 	Expires time.Time `json:"expires"`
@@ -144,23 +143,11 @@ type pendingLogin struct {
 
 // login returns who is logged in with the browser that has sent a request.
 func (p *people) login(r *http.Request) (*browserLogin, bool) {
-	if p == nil {
-		return nil, false
-	}
 	var login browserLogin
 	if !p.open(r, browserCookie, "", &login) || !time.Now().Before(login.Expires) {
 		return nil, false
 	}
 	return &login, true
-}
-
-// of returns who is logged in with the browser that has sent a request, with the roles that flags name.
-func (p *people) of(r *http.Request) (identity, bool) {
-	login, ok := p.login(r)
-	if !ok {
-		return identity{}, false
-	}
-	return identity{login.Name, login.Roles}, true
 }
 
 // require returns a handler for people who are logged in. It sends other browsers to the login, and then back.
@@ -181,9 +168,8 @@ func (p *people) require(next http.Handler) http.Handler {
 // requireRole is [people.require] for operators and viewers.
 func (p *people) requireRole(next http.Handler) http.Handler {
 	return p.require(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := p.viewer(r); !ok {
-			who, _ := p.of(r)
-			http.Error(w, fmt.Sprintf("%s has none of the roles that -operators and -viewers name", who.principal), http.StatusForbidden)
+		if who, ok := p.viewer(r); !ok {
+			http.Error(w, fmt.Sprintf("%s has none of the roles that -operators and -viewers name", who.Name), http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -284,7 +270,7 @@ func (p *people) identify(ctx context.Context, response url.Values, state string
 	p.callers.remember(ctx, who) // for the calls that the person makes in the console
 	named := slices.Concat(p.opts.operators, p.opts.viewers)
 	return &browserLogin{
-		Name: who.principal, Expires: time.Now().Add(browserLife),
+		ID: newID(), Name: who.principal, Expires: time.Now().Add(browserLife),
 		Roles: slices.DeleteFunc(slices.Clone(who.roles), func(role string) bool { return !slices.Contains(named, role) }),
 	}, nil
 }
@@ -354,11 +340,11 @@ func (p *people) isSecure() bool { return strings.HasPrefix(p.base, "https://") 
 
 // localPath returns a path of this program, or that of the console for anything else.
 func localPath(to string) string {
-	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(path.Clean(u.Path), "//") || strings.ContainsAny(to, "\\\t\r\n") || strings.HasPrefix(to, "//") {
-		return "/console/"
+	// Browsers read // and /\ as the beginning of a host. Parse refuses control characters, which they leave out.
+	if u, err := url.Parse(to); err == nil && strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") && !strings.Contains(to, `\`) {
+		return u.RequestURI()
 	}
-	return cmp.Or(u.RequestURI(), "/console/")
+	return "/console/"
 }
 
 // redirect sends a browser to a URL, without an address from which it came.

@@ -366,8 +366,8 @@ func (h *hub) openAccounts() (err error) {
 		}
 	}
 	client := h.opts.people.registration(h.opts.callers.issuer)
-	h.accounts = newAccounts(h.callers, client, &h.opts.logins, kv, h.key, h.events)
-	return nil
+	h.accounts, err = newAccounts(h.callers, client, &h.opts.logins, kv, h.key, h.events)
+	return err
 }
 
 // openClients makes the server for clients of MCP. With -search and -scripts, the guards and observers of calls are in the

@@ -36,7 +36,7 @@ import (
 	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
-// Variables of TestTeam: the folder with the packages of npm, how many calls each client makes, and how many replicas are killed.
+// The variable with the folder of the packages of npm, how many calls each client makes, and how many replicas are killed.
 const (
 	teamPeers = "DOVETAIL_PEERS"
 	teamCalls = 400

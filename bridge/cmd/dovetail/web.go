@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/dovetail-go/dovetail/approval/page"
 	"github.com/dovetail-go/dovetail/bridge/console"
@@ -194,11 +193,7 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	}
 	if h.accounts != nil {
 		h.accounts.base = h.people.base
-		pages, err := h.accounts.site(h.people.of, h.opts.hosts, h.opts.origins())
-		if err != nil {
-			return err
-		}
-		mux.Handle("/accounts/", h.people.require(pages))
+		mux.Handle("/accounts/", h.accounts.site(h.people))
 		fmt.Fprintf(h.env.stderr, "accounts %s/accounts/\n", h.accounts.base)
 	}
 	mux.Handle("/", admitted)
@@ -268,16 +263,9 @@ func (h *hub) isReady() error {
 
 // states reports the state of each server. The reasons of failures are only in the log.
 func (h *hub) states(w http.ResponseWriter, _ *http.Request) {
-	type state struct {
-		Alias    string    `json:"alias"`
-		Status   string    `json:"status"`
-		Since    time.Time `json:"since"`
-		Restarts int       `json:"restarts"`
-		Tools    int       `json:"tools"`
-	}
-	list := []state{}
-	for _, s := range h.bridge.States() {
-		list = append(list, state{s.Alias, s.Status, s.Since, s.Restarts, s.Tools})
+	list := h.serverStatuses()
+	for i := range list {
+		list[i].Error = ""
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(list); err != nil {
