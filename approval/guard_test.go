@@ -70,9 +70,7 @@ func TestPanicOfATool(t *testing.T) {
 
 // TestGuardAllocations: a call without a request allocates only for its decision.
 func TestGuardAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	var result mcp.Result = mcp.Raw(`{}`)
 	guard := approval.Guard(approvaltests.Parsed(t, `{"rules":[{"effect":"ask","names":["delete_*"]},{"effect":"allow"}]}`), approvaltests.Says(yes, nil), approvaltests.Options(nil))
 	invoke := approvaltests.Guarded(guard, func(context.Context, *mcp.Call) (mcp.Result, error) { return result, nil })
@@ -184,9 +182,7 @@ func TestElicitationFacts(t *testing.T) {
 
 // A call that waits for its caller does not keep its arguments, which the next run brings along.
 func TestPausedCallKeepsNoArguments(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	run := approvaltests.Guarded(approval.Guard(approvaltests.Asking(), approvaltests.Says(yes, nil), approvaltests.Options(nil)), func(_ context.Context, call *mcp.Call) (mcp.Result, error) {
 		_, err := call.Input("question", mcp.InputRequest{Method: mcp.MethodElicit})
 		return nil, err

@@ -146,9 +146,7 @@ func caller(t testing.TB, path string, era client.Era) func() {
 
 // A forwarded call allocates little more than two direct calls.
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
 			direct := testing.AllocsPerRun(1000, caller(t, "direct", era))
@@ -165,9 +163,7 @@ func TestAllocations(t *testing.T) {
 
 // Each call looks up the catalog, however many servers there are.
 func TestCatalogAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	var configs []bridge.Config
 	for i := range 50 {
 		configs = append(configs, bridge.Config{Alias: fmt.Sprint("server", i), Dialer: dialerTo(echo(nil))})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -111,6 +112,7 @@ func peakHeap(t *testing.T) (grown func() int64) {
 // One server whose list is too large is left out and reported. The clients of the bridge get the lists of the other
 // servers, and the memory of the bridge is bounded.
 func TestAnEvilListHurtsNobodyElse(t *testing.T) {
+	racetest.Skip(t)
 	for name, pageOf := range evilLists {
 		for _, over := range []string{"http", "stdio"} {
 			t.Run(name+" over "+over, func(t *testing.T) {
@@ -330,6 +332,7 @@ func TestEndlessChangesAreReadEveryFiveSeconds(t *testing.T) {
 
 // A question that is too large for clients does not reach them, and their connection lasts.
 func TestLargeQuestionsDoNotReachClients(t *testing.T) {
+	racetest.Skip(t)
 	eachPair(t, func(t *testing.T, caller, upstream client.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			evil := newServer("evil")

@@ -336,9 +336,7 @@ func BenchmarkForward(b *testing.B) {
 
 // TestForwardBudget checks that forwarding adds at most 20 allocations to the allocations of two calls.
 func TestForwardBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const budget = 20
 	params := payload(100)
 	for _, can := range []mcp.ClientCapabilities{{}, {Roots: &mcp.RootsCapability{}}} {

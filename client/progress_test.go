@@ -201,9 +201,7 @@ func BenchmarkProgress(b *testing.B) {
 
 // TestProgressBudget checks that a notification allocates only what the callback gets.
 func TestProgressBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const budget = 1.5
 	for name, dialer := range progressDialers() {
 		t.Run(name, func(t *testing.T) {

@@ -78,9 +78,7 @@ func paramsOf(size int) jsonrpc.Raw {
 // The allocations of a round trip at both ends are limited. They are for the frames, the
 // messages and the context of the call.
 func TestConnAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const budget = 16
 	for kind, pair := range streams {
 		t.Run(kind, func(t *testing.T) {
@@ -164,9 +162,7 @@ func TestBorrowedNotifications(t *testing.T) {
 
 // A borrowed notification allocates nothing at either end.
 func TestBorrowedNotificationAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	for kind, pair := range streams {
 		t.Run(kind, func(t *testing.T) {
 			came := make(chan struct{}, 1)

@@ -404,9 +404,7 @@ func TestSuiteInParams(t *testing.T) {
 }
 
 func TestDecodeAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("pools are random with the race detector")
-	}
+	racetest.Skip(t)
 	for name, text := range map[string]string{
 		"call":         call100B,
 		"10 KB":        string(callOf(10_000)),

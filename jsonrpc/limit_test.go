@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dovetail-go/dovetail/internal/bufpool"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 )
@@ -215,6 +216,7 @@ func TestLimiter(t *testing.T) {
 // Long lines are held only up to a limit. The call beyond it is refused with its id, and the
 // answer beyond it fails its call.
 func TestLongLinesAreLimited(t *testing.T) {
+	racetest.Skip(t)
 	virtual(t, func(t *testing.T) {
 		in, send := io.Pipe()
 		receive, out := io.Pipe()

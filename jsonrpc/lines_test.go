@@ -322,9 +322,7 @@ func (w blockingWriter) Write(p []byte) (int, error) {
 
 // The memory of a long queue is reused.
 func TestLinesReuseQueue(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector drops pooled buffers")
-	}
+	racetest.Skip(t)
 	w := blockingWriter{make(chan struct{}), make(chan struct{})}
 	lines := jsonrpc.NewLines(strings.NewReader(""), w, noClose, 0)
 	msg := bytes.Repeat([]byte("1"), 1<<10)

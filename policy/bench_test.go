@@ -30,9 +30,7 @@ func hundred(t testing.TB) (*policy.Compiled, *policy.Request) {
 }
 
 func TestDecideBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	c, q := hundred(t)
 	if d := c.Decide(q); d.Rule != "rules[99]" {
 		t.Fatalf("it is decided: %v", d)

@@ -118,9 +118,7 @@ func BenchmarkFor(b *testing.B) {
 }
 
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	for _, c := range cases {
 		v := compile(t, c.schema)
 		if n := testing.AllocsPerRun(100, func() { _ = v.Validate(t.Context(), []byte(c.instance)) }); n > 1 { // the conversion

@@ -36,9 +36,7 @@ type echoOut echoIn
 
 func wantCost(t *testing.T, what string, fn func(), maxAllocations, maxBytes float64) {
 	t.Helper()
-	if racetest.Enabled {
-		t.Skip("the race detector allocates too")
-	}
+	racetest.Skip(t)
 	allocations, bytes := cost(fn)
 	t.Logf("%s: %.1f allocations, %.0f bytes", what, allocations, bytes)
 	if allocations > maxAllocations || bytes > maxBytes {
@@ -299,9 +297,7 @@ func (echoService) Point(_ context.Context, r *server.Request, in pointMethodIn,
 
 // TestServiceCallBudget checks that a call of a method does not look up the method again.
 func TestServiceCallBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates too")
-	}
+	racetest.Skip(t)
 	generic := newEcho()
 	server.AddTool(generic, server.Tool{Name: "point"}, func(_ context.Context, _ *server.Request, in echoIn) (point, error) {
 		return point{X: in.N, Y: in.N}, nil

@@ -264,9 +264,7 @@ func TestInputSchemaUnderChanges(t *testing.T) {
 
 // TestInputSchemaBudget checks that the look-up does not allocate.
 func TestInputSchemaBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates too")
-	}
+	racetest.Skip(t)
 	s := newPaged(500, 0)
 	n := testing.AllocsPerRun(100, func() {
 		if s.InputSchema(t.Context(), "tool00") == nil || s.InputSchema(t.Context(), "none") != nil {

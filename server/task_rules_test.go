@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/deadline"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
@@ -78,6 +79,7 @@ func TestRestartsOfTools(t *testing.T) {
 // A value of Once that finds no room in the store ends its task: the side effect, which has happened, is not
 // repeated.
 func TestOnceWithoutRoom(t *testing.T) {
+	racetest.Skip(t)
 	for name, test := range map[string]struct {
 		size int
 		said string // the first digits of it

@@ -140,9 +140,7 @@ func manyNames(n int) string {
 // TestHostileScripts: each is stopped, gets nothing, and neither the process nor the next script is affected. It runs in a
 // process of its own, whose memory is measured.
 func TestHostileScripts(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector needs memory, too")
-	}
+	racetest.Skip(t)
 	if os.Getenv("DOVETAIL_HOSTILE") != "" {
 		runHostile(t)
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
 	"github.com/dovetail-go/dovetail/internal/test/pagetest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -365,6 +366,7 @@ func TestLogIn(t *testing.T) {
 
 // TestManyCalls: 100,000 calls of two principals leave what the documentation says, and the oldest are displaced.
 func TestManyCalls(t *testing.T) {
+	racetest.Skip(t)
 	r := console.NewRecorder(&console.RecorderOptions{Bodies: true})
 	options := &server.Options{}
 	r.ObserveServer(options)

@@ -45,9 +45,7 @@ func read(socket *websocket.Conn) (frames int) {
 
 // A recorded call allocates little more than one that is not recorded.
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const most = 35
 	plain := testing.AllocsPerRun(1000, rigWith(t, rules, client.Modern, nil).caller(t))
 	recorded := testing.AllocsPerRun(1000, newRig(t, client.Modern, &console.RecorderOptions{Bodies: true}).caller(t))

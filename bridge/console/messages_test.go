@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-go/dovetail/bridge"
 	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/client"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -181,6 +182,7 @@ func TestMessagesAreKeptWhileTheyAreRecorded(t *testing.T) {
 
 // TestMessagesAreBounded: notifications of a call are counted from some number on, and its messages have the limits of contents.
 func TestMessagesAreBounded(t *testing.T) {
+	racetest.Skip(t)
 	r := console.NewRecorder(&console.RecorderOptions{Bodies: true, Messages: true})
 	options := &server.Options{Logger: quiet()}
 	r.ObserveServer(options)

@@ -170,9 +170,7 @@ func TestAuditArguments(t *testing.T) {
 
 // TestBudgets limits the allocations of the audit and of the proxy.
 func TestBudgets(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	s := newStub(`{"type":"object"}`, "x")
 	ctx := context.Background()
 	request, err := jsonrpc.NewRequest(jsonrpc.IntID(1), mcp.MethodToolsCall, json.RawMessage(`{"name":"s__x","arguments":{"a":1}}`))

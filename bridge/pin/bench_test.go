@@ -28,9 +28,7 @@ func large(tools int) (*fakeProvider, *pin.Provider) {
 // TestCallBudget: a call of an accepted tool, and reading the catalog, do not allocate in this
 // package.
 func TestCallBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	p, g := large(100)
 	plain, guarded := serverOf(t, p), serverOf(t, g)
 	call := newCall(t, mcp.MethodToolsCall, `{"name":"tool_7","arguments":{}}`)

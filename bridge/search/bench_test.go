@@ -107,9 +107,7 @@ func BenchmarkCall(b *testing.B) {
 
 // TestBudgets bounds the allocations of a search and of a call.
 func TestBudgets(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	from := newSource(manyTools(1000)...)
 	from.answer = func(context.Context, *mcp.Call) (mcp.Result, error) { return mcp.Raw(`{"content":[]}`), nil }
 	p := runProvider(t, from)

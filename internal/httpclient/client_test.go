@@ -321,9 +321,7 @@ func (inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 const postBudget = 12
 
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	tr := new(http.Transport)
 	tr.RegisterProtocol("memory", inMemory{})
 	c := newClient(&http.Client{Transport: tr}, nil)

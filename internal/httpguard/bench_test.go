@@ -69,9 +69,7 @@ func BenchmarkReadJSON(b *testing.B) {
 }
 
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	g := guard(t, []string{"example.com"}, []string{page})
 	r, reset := reusable(10_000)
 	admitted := request("POST", "localhost:8080", locals["loopback"])

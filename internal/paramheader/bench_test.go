@@ -17,9 +17,7 @@ var callHeader = lines("Content-Type:application/json", "Accept:application/json
 
 // TestAllocations checks that the checks of every call allocate nothing.
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates too")
-	}
+	racetest.Skip(t)
 	req := decode(t, "tools/call", callParams)
 	arguments := req.Member("arguments")
 	params := compile(t, three)

@@ -92,9 +92,7 @@ func (l *loop) Read(p []byte) (int, error) {
 }
 
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	e := sse.Event{ID: "17", Name: "message", Data: eventOf(1000).Data, Retry: time.Second}
 	buf := make([]byte, 0, 4096)
 	s := sse.Start(&sink{header: http.Header{}}, time.Minute)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/sse"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 )
 
 // readers are the ways in which the same bytes may come.
@@ -182,6 +183,7 @@ func (r noMore) Read([]byte) (int, error) {
 
 // Lines of all lengths around the lengths of windows and buffers.
 func TestReaderLineLengths(t *testing.T) {
+	racetest.Skip(t)
 	var lengths []int
 	for _, around := range []int{0, 64, 192, 448, 4096, 8192, 65536, 131072} {
 		for n := max(around-8, 0); n < around+8; n++ {
@@ -444,6 +446,7 @@ func compare(t *testing.T, text string, sizes []byte) {
 
 // A reader agrees with interpret on every stream, however it is split.
 func TestReaderAgainstReference(t *testing.T) {
+	racetest.Skip(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50_000 {
 		var text strings.Builder

@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/dovetail-go/dovetail/internal/task/tasktest"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/transport/store"
 )
 
 func TestForgedTasksInMemory(t *testing.T) {
+	racetest.Skip(t)
 	for name, seal := range map[string]func(store.Store) (store.Store, error){
 		"plain":  func(s store.Store) (store.Store, error) { return s, nil },
 		"sealed": func(s store.Store) (store.Store, error) { return store.Sealed(s, make([]byte, 32)) },

@@ -133,8 +133,11 @@ func TestInlineAcceptsTheSame(t *testing.T) {
 			if dialect != "" && name != "root" {
 				continue // the keywords beside a reference have no meaning there
 			}
-			for _, target := range targets {
-				for _, sibling := range combinable {
+			for i, target := range targets {
+				for j, sibling := range combinable {
+					if (i+j)%3 != 0 {
+						continue // a third of the pairs, with each target and each sibling
+					}
 					if strings.HasPrefix(sibling, `"$ref"`) || dialect != "" && strings.HasPrefix(sibling, `"$schema"`) {
 						continue // twice in one object
 					}

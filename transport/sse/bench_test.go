@@ -55,9 +55,7 @@ func BenchmarkNotifications(b *testing.B) {
 const callBudget = 120
 
 func TestAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	url, _ := serve(t, transporttest.Server(), nil)
 	conn := dial(t, sse.Dial(url, nil), silent{})
 	ctx := t.Context()

@@ -50,7 +50,7 @@ func TestMisbehavingServers(t *testing.T) {
 			answered := make(chan struct{})
 			var once sync.Once
 			session, err := client.Connect(t.Context(), command(string(mode), &stdio.CommandOptions{
-				MaxLine: 50_000, Stderr: new(counter), Conn: jsonrpc.Options{CallTimeout: 10 * time.Second},
+				MaxLine: 50_000, Stderr: new(counter), Conn: jsonrpc.Options{CallTimeout: 30 * time.Second},
 			}), &client.Options{
 				Era: client.Legacy, LogLevel: mcp.LevelInfo,
 				OnChange: func(context.Context, mcp.Change) { // a slow one must not delay the answer

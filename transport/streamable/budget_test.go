@@ -78,9 +78,7 @@ func listing(tb testing.TB, tools int) (request func() *sink) {
 
 // The cost of a list does not depend on its length, since it is encoded once.
 func TestListBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const most = 15
 	var costs []float64
 	for _, tools := range []int{10, 50, 100} {
@@ -164,9 +162,7 @@ func caller(tb testing.TB, era client.Era) (makeCall func()) {
 
 // A whole call, both ends and net/http between them.
 func TestCallBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const mostAllocations, mostBytes = 125, 10_800
 	for _, era := range []client.Era{client.Modern, client.Legacy} {
 		makeCall := caller(t, era)
@@ -219,9 +215,7 @@ func progressCaller(tb testing.TB, era client.Era, notifications int) (makeCall 
 // The cost of a progress notification is what the callback gets, plus the stored event in
 // a session.
 func TestProgressBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const notifications = 1000
 	for era, most := range map[client.Era]float64{client.Modern: 1.5, client.Legacy: 5.5} {
 		makeCall := progressCaller(t, era, notifications)
@@ -309,9 +303,7 @@ func BenchmarkLargeCall(b *testing.B) {
 // A large call allocates the request body and the smaller buffers that it outgrows, the decoded
 // arguments, the result and the decoded result. Other buffers are pooled.
 func TestLargeCallBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	for size, most := range map[int]float64{10 << 10: 7, 1 << 20: 7.5} {
 		makeCall := echoing(t, size)
 		_, allocated := measure(10, 40, makeCall)
@@ -444,9 +436,7 @@ func (w *reconnectingClient) reconnect(steps int) {
 
 // An idle session costs little memory, as an endpoint may have many.
 func TestIdleSessionBudget(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	const sessions, most = 4000, 2500
 	endpoint := streamable.Handler(newServer(), &streamable.Options{Logger: quiet})
 	defer endpoint.Close()
@@ -478,9 +468,7 @@ func TestIdleSessionBudget(t *testing.T) {
 // An idle stream waits with a stack of 8 KB, and its connection with one of 2 KB: a request needs more, but the garbage
 // collector halves a stack that is used to less than a quarter.
 func TestIdleStreamStack(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector makes frames larger")
-	}
+	racetest.Skip(t)
 	const streams, most = 200, 14 << 10
 	endpoint := streamable.Handler(newServer(), &streamable.Options{Logger: quiet})
 	web := httptest.NewServer(endpoint)

@@ -50,9 +50,7 @@ var calls = map[string]string{"modern": modernCall, "legacy": modernCall[:string
 
 // A call costs little compared to net/http at both ends.
 func TestDialAllocations(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector allocates")
-	}
+	racetest.Skip(t)
 	for name, most := range map[string]float64{"modern": 104, "legacy": 97} {
 		conn := dial(t, cannedTransport(t).URL)
 		params := jsonrpc.Raw(calls[name])

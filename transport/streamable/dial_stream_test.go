@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dovetail-go/dovetail/internal/sse"
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -574,6 +575,7 @@ func TestDialReusesConnections(t *testing.T) {
 
 // Malformed and endless HTTP responses fail the call.
 func TestDialHostileServers(t *testing.T) {
+	racetest.Skip(t)
 	for name, talk := range map[string]func(w *bufio.Writer) error{
 		"header without end":          endless("HTTP/1.1 200 OK\r\n", "X-Header: "+strings.Repeat("x", 1000)+"\r\n"),
 		"header line without end":     endless("HTTP/1.1 200 OK\r\nX-Header: ", strings.Repeat("x", 1000)),

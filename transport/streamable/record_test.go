@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/test/racetest"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport/streamable"
@@ -15,6 +16,7 @@ import (
 
 // A session cannot keep more than store.MaxValue (512 KiB) of the names of resources.
 func TestRecordOfSessionIsBounded(t *testing.T) {
+	racetest.Skip(t)
 	srv := newServer()
 	server.AddTemplate(srv, server.Template{URITemplate: "page:{name}", Name: "page"},
 		func(context.Context, *server.Request, struct {
@@ -24,7 +26,7 @@ func TestRecordOfSessionIsBounded(t *testing.T) {
 		})
 	s := serve(t, srv, &streamable.Options{Logger: quiet}).open(mcp.Version20251125)
 	long, kept := strings.Repeat("0", 8000), 0
-	for i := range 200 { // 1.6 MB
+	for i := range 100 { // 0.8 MB
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"page:%s%d"}}`, i, long, i)
 		got := s.post(body)
 		text := got.body()

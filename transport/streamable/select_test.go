@@ -473,9 +473,7 @@ const maxTenantBytes = 32 << 10
 
 // The memory of a tenant is small.
 func TestSelectMemory(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector needs memory of its own")
-	}
+	racetest.Skip(t)
 	const n = 500
 	x := newTenancy(t, streamable.SelectOptions{}, nil)
 	x.wantCall("warm")

@@ -13,5 +13,5 @@
 // binary itself, and return a dialer that starts the process.
 //
 // The tests use plain JSON-RPC and no method of MCP. Each property is a subtest with a time
-// limit of 20 seconds.
+// limit of a minute.
 package transporttest

@@ -11,7 +11,7 @@ import (
 )
 
 // timeout bounds a step of a test.
-const timeout = 20 * time.Second
+const timeout = time.Minute
 
 // Run tests a transport, each property in a subtest. connect returns a dialer whose
 // connections lead to server, which is [Server]. It is called once for each subtest and may

@@ -90,9 +90,7 @@ var hostileRuns = []hostileRun{
 // Whatever a server lists and answers, each command stays small, prints visible text only, writes no other file, and
 // says what is wrong.
 func TestHostileServersAgainstEachCommand(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector takes memory and time of the commands")
-	}
+	racetest.Skip(t)
 	self := child(t)[1]
 	var used time.Duration
 	for name, server := range hostileServers {

@@ -10,8 +10,8 @@
 //   - All other tests run with -race and two processors. With one processor, the detector does not
 //     find a check that another goroutine invalidates before the action.
 //
-// A package that starts no goroutines, in its tests either, and imports no package for goroutines,
-// connections or processes runs without the race detector.
+// A test without goroutines, of a package that starts none and imports no package for goroutines,
+// connections or processes, runs without the race detector, unless this needed a binary more.
 //
 // With -plain, no test of a module runs with -race.
 //

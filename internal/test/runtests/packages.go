@@ -222,6 +222,10 @@ func (s *sources) tests(p listed) (map[mode][]string, error) {
 		m := cmp.Or(modes[name], least)
 		found[m] = append(found[m], name)
 	}
+	if len(found[allocating]) == 0 && len(found[real])+len(found[virtual]) > 0 {
+		found[real] = append(found[real], found[plain]...) // no second binary
+		delete(found, plain)
+	}
 	return found, nil
 }
 

@@ -397,9 +397,7 @@ func honest(t testing.TB, server string) {
 // A server with default options does not need more than 256 MiB, whatever clients leave behind. One client that takes all
 // that it gets does not keep out others, and the memory is given back.
 func TestRetainedBytes(t *testing.T) {
-	if racetest.Enabled {
-		t.Skip("the race detector needs memory")
-	}
+	racetest.Skip(t)
 	for _, hoard := range hoards {
 		t.Run(hoard.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ import (
 // What a principal asks for at the same moment, over several connections, is granted up to its limit, whichever the
 // endpoint is. Another principal gets its own. What has been released can be granted again.
 func TestLimitsAtTheSameMoment(t *testing.T) {
-	const limit, attempts, connections = 10, 200, 4
+	const limit, attempts, connections = 10, 80, 4
 	limits := transport.Limits{CallsPerPrincipal: limit, SessionsPerPrincipal: limit}
 	overEndpoints(t, limits, func(l *limited) {
 		// open opens what is counted, on a connection of a principal.
