@@ -142,7 +142,7 @@ async function browser() {
   await once(web, "listening");
   const server = {
     command: process.execPath,
-    args: [join(here, "node_modules/.bin/playwright-mcp"), "--executable-path", "/usr/bin/chromium", "--headless", "--no-sandbox", "--isolated"],
+    args: [join(here, "node_modules/.bin/playwright-mcp"), "--executable-path", "/usr/bin/chromium-headless-shell", "--headless", "--no-sandbox", "--isolated"],
   };
   const config = join(work, "browser.json");
   writeFileSync(config, JSON.stringify({ mcpServers: { browser: server } }));

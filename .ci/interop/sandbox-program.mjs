@@ -12,7 +12,8 @@ let marks = 0;
 
 /** The arguments for a workspace. */
 export const args = (root) => [
-  "-root", root, "-browser", join(import.meta.dirname, "node_modules/.bin/playwright-mcp"), "-pass", `${MARK},GOFLAGS,GOPROXY`,
+  "-root", root, "-browser", join(import.meta.dirname, "node_modules/.bin/playwright-mcp"), "-chromium", "chromium-headless-shell",
+  "-pass", `${MARK},GOFLAGS,GOPROXY`,
 ];
 
 export class Program {
