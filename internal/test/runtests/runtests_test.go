@@ -1,3 +1,5 @@
+//go:build soak
+
 package main
 
 import (
@@ -196,21 +198,32 @@ func virtually(t *testing.T)  { synctest.Test(t, func(*testing.T) {}) }
 			t.Fatal(err)
 		}
 	}
-	packages, err := module{dir: dir}.list(context.Background(), []string{"./..."})
-	if err != nil || len(packages) != 1 {
-		t.Fatal(len(packages), err)
+	check := func(want map[mode][]string) {
+		t.Helper()
+		packages, err := module{dir: dir}.list(context.Background(), []string{"./..."})
+		if err != nil || len(packages) != 1 {
+			t.Fatal(len(packages), err)
+		}
+		for _, m := range []mode{plain, real, virtual, allocating} {
+			if got := slices.Sorted(slices.Values(packages[0].tests[m])); !slices.Equal(got, want[m]) {
+				t.Errorf("%v: %q, want %q", m, got, want[m])
+			}
+		}
 	}
-	for m, want := range map[mode][]string{
+	check(map[mode][]string{
 		plain:      {"Example", "FuzzPlain", "Test", "TestPlain"},
 		real:       {"TestGo", "TestKit", "TestServes", "TestWaitGroup"},
 		virtual:    {"TestKitVirtual", "TestVirtual"},
 		allocating: {"TestCounts"},
-	} {
-		got := slices.Sorted(slices.Values(packages[0].tests[m]))
-		if !slices.Equal(got, want) {
-			t.Errorf("%v: %q, want %q", m, got, want)
-		}
+	})
+	text = strings.Replace(text, "testing.AllocsPerRun(1, serve)", "serve()", 1)
+	if err := os.WriteFile(filepath.Join(dir, "m_test.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	check(map[mode][]string{ // one binary
+		real:    {"Example", "FuzzPlain", "Test", "TestCounts", "TestGo", "TestKit", "TestPlain", "TestServes", "TestWaitGroup"},
+		virtual: {"TestKitVirtual", "TestVirtual"},
+	})
 }
 
 // TestModuleWithoutRaceDetector: the tests of a plain module run, also those that race.
