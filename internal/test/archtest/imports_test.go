@@ -28,7 +28,7 @@ internal/test/globtest:
 server/internal/unasked:
 internal/test/leaktest:   testing
 internal/test/calltest:   testing
-internal/test/racetest:
+internal/test/racetest:   testing
 internal/test/waittest:   testing
 internal/test/cputest:    testing golang.org/x/sys
 internal/netguard:        net/http
