@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,7 +123,7 @@ func (r *Recorder) call(id uint64, reveal bool) (*shownCall, *policy.Request, js
 	}
 	shown := &shownCall{
 		Row: w.shown(time.Now()), Arguments: body(arguments), Result: body(result), Failure: body(failure), Notices: []notice{}, Why: []policy.Step{},
-		Reason: w.decision.Reason, Decision: w.answer.shown(),
+		Reason: cmp.Or(w.decision.UserMessage, w.decision.Reason), Decision: w.answer.shown(),
 	}
 	if kept := w.contents[notices]; kept != nil {
 		shown.Notices, shown.Dropped = slices.Clone(kept.notices), kept.dropped
@@ -368,5 +369,5 @@ func effectOf(a mcp.ToolAnnotations) string {
 	case a.DestructiveHint != nil:
 		return "adds only"
 	}
-	return "no information"
+	return "effect unknown"
 }

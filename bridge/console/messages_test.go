@@ -100,6 +100,9 @@ func TestMessagesOfCalls(t *testing.T) {
 					client.Legacy: {"tools/call", "> notifications/progress", "> elicitation/create", "result", "> result"},
 				}
 				for _, row := range r.Rows() {
+					if isModern := (mcp.Version(row.ServerVersion) == mcp.LatestVersion); isModern != (upstream == client.Modern) || row.ServerVersion == "" {
+						t.Errorf("%s: the version of the server is %q", row.Exposed, row.ServerVersion)
+					}
 					waittest.Until(t, "the answer to the client", func() bool { return slices.Contains(exchange(r.Messages(t, row.ID), "client"), "> result") })
 					got := r.Messages(t, row.ID)
 					clients, servers := exchange(got, "client"), exchange(got, "server")

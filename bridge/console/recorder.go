@@ -121,7 +121,18 @@ func (r *Recorder) ObserveServer(opts *server.Options) {
 // ObserveUpstream adds the functions of the recorder to the configuration of a server of a bridge, after the others, so that
 // it measures the time of the server.
 func (r *Recorder) ObserveUpstream(config *bridge.Config) {
-	config.Middleware = append(slices.Clip(config.Middleware), r.aroundRequest)
+	var version atomic.Pointer[mcp.Version] // of the last session
+	config.Middleware = append(slices.Clip(config.Middleware), func(next mcp.Handler) mcp.Handler {
+		return r.aroundRequest(next, &version)
+	})
+	onSession := config.OnSession
+	config.OnSession = func(ctx context.Context, caller *mcp.Caller) (ended func(reason error)) {
+		version.Store(&caller.Version)
+		if onSession == nil {
+			return nil
+		}
+		return onSession(ctx, caller)
+	}
 }
 
 // ObservePolicy adds a function of the recorder to the options of a guard.
@@ -280,14 +291,16 @@ func (r *Recorder) aroundEntry(next mcp.Handler) mcp.Handler {
 	}
 }
 
-// aroundRequest is a [mcp.Middleware] around a request to an upstream server.
-func (r *Recorder) aroundRequest(next mcp.Handler) mcp.Handler {
+// aroundRequest is a [mcp.Middleware] around a request to an upstream server, which speaks a version of the protocol.
+func (r *Recorder) aroundRequest(next mcp.Handler, version *atomic.Pointer[mcp.Version]) mcp.Handler {
 	return func(ctx context.Context, call *mcp.Call) (mcp.Result, error) {
 		row := rowOf(ctx)
 		if row == nil || !isRecorded(call.Method()) {
 			return next(ctx, call)
 		}
-		r.change(row, func() { row.serverVersion = string(call.Caller.Version) })
+		if v := version.Load(); v != nil {
+			r.change(row, func() { row.serverVersion = string(*v) })
+		}
 		r.enter(row, served)
 		defer r.leave(row, served)
 		return next(ctx, call)

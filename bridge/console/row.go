@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dovetail-go/dovetail/bridge/internal/frontend"
@@ -179,7 +180,7 @@ func (r *Recorder) newRow(call *mcp.Call, now time.Time) *row {
 	}
 	w.holder = quota.HolderOf(call.Caller.Principal, call.Caller.Network)
 	if info := call.Caller.Info; info != nil {
-		w.client = frontend.Truncate(info.Name + " " + info.Version)
+		w.client = frontend.Truncate(strings.TrimSpace(info.Name + " " + info.Version))
 	}
 	if t := call.Target(); t != nil {
 		w.server, w.name = t.Origin.Server, r.name(cmp.Or(call.URI(), t.Origin.Name, t.Name))
