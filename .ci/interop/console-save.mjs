@@ -49,6 +49,10 @@ export async function saves_a_call({ browser }) {
       const begins = files === "modern" ? '"method":"server/discover"' : '"method":"initialize"';
       assert.ok(messages[0].text.includes(begins), messages[0].text);
       assert.ok(messages.at(-1).text.includes('"structuredContent":{"id":9007199254740993,"price":1.10,'), messages.at(-1).text);
+      await call(client, "echo", { text: "x".repeat(70_000) });
+      await rowOf(page, "echo").locator("a").click();
+      await page.getByText("This call cannot be saved as a transcript").waitFor();
+      assert.equal(await page.getByRole("button", { name: "Save as a transcript" }).count(), 0);
       assert.deepEqual(troubles, []);
       await page.context().close();
       await client.close();

@@ -9,8 +9,11 @@ const FROM = { client: "from the client", "to client": "to the client", server: 
 export function messageParts({ recording, messages, folded }, feed, { id, reveal, refresh, show, say }) {
 	const record = () => feed.ask({ do: "record", on: true }).then(refresh, () => {}); // without a connection, the page says so
 	const parts = [["recording", [recording, messages.length > 0], () => node("p", "quiet recording", state(recording, messages.length), recording ? "" : button("Record messages", record))]];
-	const savable = feed.may("save") && messages.some(({ from }) => from === "server");
-	if (savable) parts.push(["save", [id, reveal], () => node("p", "quiet", button("Save as a transcript", () => save(feed, id, reveal).then(() => say("Saved."), (error) => say(error.message))), " for ", node("code", "", "dovetail replay"))]);
+	const ofServer = messages.filter(({ from }) => from === "server" || from === "to server");
+	const savable = feed.may("save") && ofServer.some(({ from }) => from === "server");
+	const cut = ofServer.some(({ end }) => end);
+	if (savable && cut) parts.push(["save", "cut", () => node("p", "quiet", "This call cannot be saved as a transcript: a message is longer than 64 KiB, and not kept as a whole.")]);
+	else if (savable) parts.push(["save", [id, reveal], () => node("p", "quiet", button("Save as a transcript", () => save(feed, id, reveal).then(() => say("Saved."), (error) => say(error.message))), " for ", node("code", "", "dovetail replay"))]);
 	const masked = messages.reduce((sum, message) => sum + (message.masked ?? 0), 0);
 	if (masked > 0) parts.push(["masked", masked, () => node("p", "quiet", `${number(masked)} values are masked by their names. `, button("Show…", show))]);
 	for (const [i, message] of messages.entries()) parts.push([`message ${i} ${message.at}`, message, () => one(message)]);
