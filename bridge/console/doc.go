@@ -19,8 +19,8 @@
 //
 // # Limits
 //
-// 10,000 calls, and 16 MiB of their arguments, results, errors and messages, of which one principal has at most half; 64 KiB of
-// the arguments, of the result and of each message of a call; 400 messages of a call, and 200 progress and log messages of
-// 1 KiB; 1,000 log records, of 1 KiB each; 64 KiB of the standard error of each of 1,000 servers; 4 MiB
-// of handshakes with servers; 16 pages.
+// 10,000 calls, and 16 MiB of their arguments, results, errors and messages, of which those of a principal with more than half
+// go first; 64 KiB of the arguments, of the result and of each message of a call; 400 messages of a call, and 200 progress and
+// log messages of 1 KiB; 1,000 log records, of 1 KiB each; 64 KiB of the standard error of each of 1,000 servers; 4 MiB of
+// handshakes with servers; 16 pages.
 package console

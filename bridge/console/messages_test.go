@@ -218,7 +218,7 @@ func TestMessagesAreBounded(t *testing.T) {
 			t.Errorf("%v: %d messages, folded %v, the first has %d bytes of %d, the last %d", era, len(got.Messages), got.Folded, len(first.Text)+len(first.End), first.Bytes, end.Bytes)
 		}
 	}
-	if size := r.ContentSize(); size > 8<<20 || size < 1<<20 {
-		t.Errorf("%d bytes are kept of one client", size)
+	if size := r.ContentSize(); size > 16<<20 || size < 1<<20 {
+		t.Errorf("%d bytes are kept", size)
 	}
 }

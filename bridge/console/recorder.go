@@ -38,8 +38,8 @@ type RecorderOptions struct {
 	Messages bool
 }
 
-// A Recorder keeps recent calls in memory for a [Console]: 10,000 calls, and 16 MiB of what they contain, of which one
-// principal has at most half. The oldest go first. It may be used concurrently, by several servers.
+// A Recorder keeps recent calls in memory for a [Console]: 10,000 calls, and 16 MiB of what they contain. The oldest go first:
+// those of a principal that has more than half, if there is one. It may be used concurrently, by several servers.
 type Recorder struct {
 	bodies   bool
 	messages bool         // always

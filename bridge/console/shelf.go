@@ -6,10 +6,11 @@ import (
 	"github.com/dovetail-go/dovetail/internal/quota"
 )
 
-// A shelf keeps items up to a total size, of which one client has at most half. A new item displaces the oldest ones: those of
-// its client, if that has too much.
+// A shelf keeps items up to a total size. If there is no room for a new item, it displaces the oldest ones: those of the client
+// that has more than half, if there is one.
 type shelf struct {
 	limit    int
+	most     *holder        // the holder with more than half, nil for none
 	displace func(item any) // called for each item that is displaced
 	size     int
 	items    list.List // of *shelved, the oldest first
@@ -52,11 +53,15 @@ func (s *shelf) grow(i *shelved, size int) {
 	i.size += size
 	i.holder.size += size
 	s.size += size
-	for i.holder.size > s.limit/2 {
-		s.remove(i.holder.items.Front().Value.(*shelved))
+	if i.holder.size > s.limit/2 {
+		s.most = i.holder
 	}
 	for s.size > s.limit {
-		s.remove(s.items.Front().Value.(*shelved))
+		items := &s.items
+		if s.most != nil {
+			items = &s.most.items
+		}
+		s.remove(items.Front().Value.(*shelved))
 	}
 }
 
@@ -65,6 +70,9 @@ func (s *shelf) remove(i *shelved) {
 	i.holder.items.Remove(i.ofHolder)
 	i.holder.size -= i.size
 	s.size -= i.size
+	if s.most == i.holder && i.holder.size <= s.limit/2 {
+		s.most = nil
+	}
 	if i.holder.items.Len() == 0 {
 		delete(s.holders, i.holder.of)
 	}
