@@ -1,5 +1,6 @@
 // What a person reads stays as it is while other things change.
 import assert from "node:assert/strict";
+import { eventually } from "./browser.mjs";
 import { call, open, outcome } from "./console-host.mjs";
 
 /** Marks a node, so that its replacement is noticed. */
@@ -29,6 +30,31 @@ export async function keeps_what_is_read_while_a_call_goes_on({ page, modern }) 
   assert.equal(await text.evaluate((node) => node.scrollTop), 100);
   assert.equal(await page.locator(".detail").evaluate((node) => node.scrollTop), 30);
   assert.ok(await isFocused(tab), "the focus is lost at the end");
+}
+
+export async function shows_the_times_of_a_call_that_goes_on({ page, modern }) {
+  call(modern, "slow", { n: 60_000 });
+  await outcome(page, "slow", "running");
+  await open(page, "slow");
+  const served = page.locator(".timeline i.served");
+  await served.waitFor();
+  const now = () => served.getAttribute("data-us").then(Number);
+  const before = await now();
+  await eventually(async () => assert.ok(await now() > before + 1_500_000));
+  assert.equal(await page.locator(".timeline i.rest").count(), 1);
+  assert.ok(Number(await page.locator(".timeline i.rest").getAttribute("data-us")) < 1_000_000, "the time is counted for this program");
+}
+
+export async function leads_from_a_call_to_its_approval_and_its_server({ page, legacy }) {
+  call(legacy, "pay", { id: 1 });
+  await outcome(page, "pay", "waiting");
+  await open(page, "pay");
+  await page.getByRole("link", { name: "Answer it under Approvals" }).click();
+  await page.locator(".card", { hasText: "pay" }).waitFor();
+  await page.goBack();
+  await page.locator(".detail h2 a", { hasText: "files" }).click();
+  await page.waitForURL(/#servers\/files$/);
+  await page.locator(".detail .launch").waitFor();
 }
 
 export async function keeps_a_form_while_its_server_works({ page, modern }) {

@@ -53,7 +53,7 @@ const scenarios = {
     await outcome(page, "write", "ok");
     await open(page, "write");
     await page.locator(".timeline dd", { hasText: /^5\.\d s$/ }).waitFor();
-    assert.match(await page.locator(".why").textContent(), /Asked by the rule changes: .*accepted by ada/);
+    assert.match(await page.locator(".why").textContent(), /Asked by the rule changes: a person approves every change .*accepted by ada/);
     await page.locator(".tab", { hasText: "Why" }).click();
     assert.match(await page.locator(".steps .matched").first().textContent(), /changes.*ask/);
   },
@@ -111,6 +111,8 @@ const scenarios = {
     await page.locator(".chip", { hasText: "All" }).click();
     await page.locator(".search").fill("ECHO");
     await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), 1));
+    await page.locator(".search").press("Escape");
+    assert.equal(await page.locator(".search").inputValue(), "ECHO");
     await page.locator(".search").fill("");
     await page.locator(".search").blur();
     await page.keyboard.press("p");
@@ -139,6 +141,8 @@ const scenarios = {
     await page.locator("textarea").fill('{"rules": [{"name": "all", "effect": "ask"}]}');
     await page.locator(".policy .accept").click();
     await page.locator(".changes td", { hasText: "allow → ask" }).waitFor();
+    await page.locator(".changes td", { hasText: "files__echo by all" }).waitFor();
+    assert.equal(await page.locator(".changes .spaces").count(), 0);
     await page.getByRole("button", { name: "Show the policy in force" }).click();
     assert.match(await page.locator("textarea").inputValue(), /no-deletes/);
   },

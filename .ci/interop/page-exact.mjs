@@ -136,7 +136,7 @@ export async function accepts_only_what_was_in_view(stage) {
 export async function marks_spaces(stage) {
   const host = await stage.host();
   const { page } = await stage.visit(host.link);
-  host.ask({ arguments: String.raw`{"a":"one  \ntwo ","b":"x${" ".repeat(300)}y z"}` });
+  host.ask({ arguments: String.raw`{"a":"one  \ntwo ","b":"x${" ".repeat(300)}y z","c":"{ \"k\": \"v\" }"}` });
   const spaces = cardOf(page).locator(".arguments .spaces");
   await eventually(async () => assert.deepEqual(await spaces.evaluateAll((all) => all.map((node) => node.dataset.count)), ["2", "1", "300"]));
   assert.match(await spaces.first().evaluate((node) => getComputedStyle(node, "::after").content), /\u2423/);

@@ -1,6 +1,6 @@
 // The list of calls. Rows are changed one at a time, and at most 500 are in the page.
 
-import { button, clock, node, number, seen, took } from "./nodes.js";
+import { button, clock, node, number, seen, took, untilNow } from "./nodes.js";
 import { replaceChanged } from "./parts.js";
 
 const MAX_ROWS = 500;
@@ -133,7 +133,10 @@ export class CallList {
 		if (this.#paused) return;
 		for (const [id, { row }] of this.#rows) {
 			const call = this.#feed.calls.get(id);
-			if (call && !call.ended) row.querySelector(".took").textContent = took(this.#feed.now() - call.at);
+			if (!call || call.ended) continue;
+			const grown = untilNow(call, this.#feed.now());
+			row.querySelector(".took").textContent = took(grown.took);
+			row.querySelector(".bars").replaceChildren(bar(grown));
 		}
 	}
 
@@ -174,7 +177,7 @@ export class CallList {
 			" · ", node("b", "", `${number(recent.filter(FILTERS.Denied).length)} denied`),
 			kept ? ` · kept: ${number(kept.calls)} calls, ${(kept.bytes / (1 << 20)).toFixed(1)} of ${kept.limit >> 20} MiB` : "",
 			...(callers.size === 1 ? [" · all by ", seen("", [...callers][0])] : []),
-			calls.length > MAX_ROWS ? ` · the newest ${MAX_ROWS} that match are shown` : "",
+			calls.length > MAX_ROWS && calls.filter((call) => this.#matches(call)).length > MAX_ROWS ? ` · the newest ${MAX_ROWS} are shown` : "",
 		);
 	}
 

@@ -160,7 +160,14 @@ onKeys(switchable(part(".shortcuts input")), (key, event) => {
 	if (key.startsWith("Arrow") && event.target.matches("pre, .detail")) return; // scrolls
 	event.preventDefault();
 	if (!event.repeat || /^(j|k|Arrow)/.test(key)) KEYS[key]();
-}, (event) => (event.target.closest(".card") ? leaveField(event) : event.target.blur()));
+}, (event) => {
+	if (event.target.closest(".card")) {
+		leaveField(event);
+		return;
+	}
+	if (event.target.type === "search") event.preventDefault(); // browsers would empty it, without an event
+	event.target.blur();
+});
 
 part(".token").onsubmit = (event) => {
 	event.preventDefault();
@@ -184,7 +191,10 @@ part("main").addEventListener("click", ({ target, detail }) => {
 	const link = target.closest(".list a");
 	if (link && detail === 0) link.hash === location.hash ? part(".detail").focus() : (reading = true);
 });
-setInterval(() => calls.tick(), 1000);
+setInterval(() => {
+	calls.tick();
+	call.tick();
+}, 1000);
 
 part("main").before(build.element);
 const above = new ResizeObserver(() => approvals.requests.moved());

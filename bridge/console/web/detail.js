@@ -3,10 +3,11 @@
 import { layOut } from "./arguments.js";
 import { confirmed } from "./confirm.js";
 import { messageParts } from "./messages.js";
-import { back, button, clock, longText, node, number, seen, took } from "./nodes.js";
+import { back, button, clock, longText, node, number, seen, took, untilNow } from "./nodes.js";
 import { Parts } from "./parts.js";
+import { decided, header, noticeList, waits } from "./summary.js";
 
-const PHASES = [["person", "a person decided"], ["queued", "waited for the server"], ["served", "at the server"]];
+const PHASES = [["person", "waited for a person"], ["queued", "waited for the server"], ["served", "at the server"]];
 
 export class CallDetail {
 	element = node("section", "pane detail");
@@ -65,6 +66,11 @@ export class CallDetail {
 		}
 	}
 
+	/** Updates the times of a call that goes on. */
+	tick() {
+		if (this.#shown && !this.#shown.row.ended) this.#draw();
+	}
+
 	again() {
 		if (this.#shown && this.#feed.may("again")) this.#again();
 	}
@@ -85,18 +91,22 @@ export class CallDetail {
 	}
 
 	#draw(problem) {
-		const row = this.#shown?.row ?? this.#feed.calls.get(this.#id);
-		if (!row) {
+		const last = this.#shown?.row ?? this.#feed.calls.get(this.#id);
+		if (!last) {
 			const why = this.#id === undefined ? "Select a call." : problem ?? "The call is not kept any more.";
 			this.#parts.show([["back", "", () => back("Calls", "calls")], ["empty", why, () => node("p", "empty", why)]]);
 			return;
 		}
-		const about = `${row.version || "no version"}${row.serverVersion ? ` → ${row.serverVersion}` : ""}${row.runs > 1 ? ` · ${row.runs} runs` : ""}${row.task ? ` · as a task, asked for ${row.polls ?? 0} times` : ""}`;
+		const row = untilNow(last, this.#feed.now());
+		const about = [
+			[row.version, row.serverVersion].filter(Boolean).join(" → "), row.runs > 1 ? `${row.runs} runs` : "",
+			row.task ? `as a task, asked for ${row.polls ?? 0} times` : "",
+		].filter(Boolean).map((text) => ` · ${text}`).join("");
 		const acts = this.#acts();
 		this.#parts.show([
 			["back", "", () => back("Calls", "calls")], ["header", [row.server, row.name, row.outcome], () => header(row)],
 			["about", [row.at, row.by, row.caller, row.client, row.script, about], () => node("p", "quiet", clock(row.at), " · ", seen("", row.by ?? row.caller ?? ""), row.client ? node("span", "", " with ", seen("", row.client)) : "",
-				` · ${about}`, row.script ? node("span", "", " · ", seen("", row.script)) : "")],
+				about, row.script ? node("span", "", " · ", seen("", row.script)) : "")],
 			["timeline", [row.took, row.person, row.queued, row.served], () => this.#timeline(row)],
 			["acts", acts.map(({ textContent }) => textContent), () => node("div", "acts", ...acts)], ["say", "", () => this.#say], ...this.#content(),
 		]);
@@ -159,6 +169,7 @@ export class CallDetail {
 	#summary(shown) {
 		const { row, decision, reason, missing, notices, dropped } = shown;
 		const parts = [];
+		if (row.outcome === "waiting") parts.push(["waits", "", waits]);
 		if (row.effect) parts.push(["decision", [row.effect, row.rule, row.outcome, reason, decision], () => decided(row, reason, decision)]);
 		if (missing) parts.push(["missing", missing, () => node("p", "quiet", `${missing}.`)]);
 		if (row.progress && !row.ended) {
@@ -215,25 +226,6 @@ export class CallDetail {
 			["steps", why, () => node("ol", "steps", ...why.map(step))],
 		];
 	}
-}
-
-function header(row) {
-	const state = node("b", "state", row.outcome);
-	state.dataset.outcome = row.outcome;
-	return node("header", "", node("h2", "", row.server ? seen("server", `${row.server}.`) : "", seen("", row.name)), state);
-}
-
-function decided({ effect, rule }, reason, decision) {
-	const by = decision ? node("span", "quiet", ` · ${decision.approved ? "accepted" : "refused"} by `, seen("", decision.by || "a person"),
-		decision.remembered ? ` for equal calls, on ${new Date(decision.at / 1000).toLocaleDateString()} at ${clock(decision.at)}` : "", decision.reason ? seen("", `: ${decision.reason}`) : "") : "";
-	return node("p", "why", node("b", `effect ${effect}`, { ask: "Asked", allow: "Allowed", deny: "Denied" }[effect]), " by the rule ", seen("", rule || "without a name", "code"), reason ? seen("", `: ${reason}`) : "", by);
-}
-
-function noticeList(notices, dropped) {
-	const list = node("ol", "notices");
-	if (dropped) list.append(node("li", "quiet", `${number(dropped)} earlier ones are not kept`));
-	for (const { at, level, text } of notices.slice(-50)) list.append(node("li", "", node("span", "time", clock(at)), seen("quiet", level), seen("", text)));
-	return node("section", "", node("h3", "", "Messages"), list);
 }
 
 function statusLine() {

@@ -1,6 +1,6 @@
 // Nodes, texts and numbers of the page.
 
-import { element } from "./element.js";
+import { element, timeOfDay } from "./element.js";
 import { show } from "./visible.js";
 
 /** Returns a new element with children: nodes and own texts. Others are left out. */
@@ -37,8 +37,15 @@ export function took(us) {
 	return ms >= 0.95 ? `${ms.toFixed(1)} ms` : "<1 ms";
 }
 
+/** Returns a row of a call with its times until now, if the call goes on. */
+export function untilNow(row, now) {
+	if (row.ended) return row;
+	const since = Math.max(0, now - row.at - row.took);
+	return { ...row, took: row.took + since, ...(row.open && { [row.open]: row[row.open] + since }) };
+}
+
 /** Formats the time of day of microseconds since 1970. */
-export const clock = (us) => new Date(us / 1000).toLocaleTimeString([], { hour12: false });
+export const clock = (us) => timeOfDay(new Date(us / 1000));
 
 /** Formats how long ago microseconds since 1970 are. */
 export function ago(us, now) {

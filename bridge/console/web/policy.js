@@ -62,7 +62,7 @@ export class PolicyScreen {
 			node("td", "", ...examples.flatMap(({ call, exposed, rule }) => {
 				const link = seen("", exposed, "a");
 				link.href = `#calls/${call}`;
-				return [link, rule ? seen("quiet", ` by ${rule} `) : " "];
+				return [link, rule ? node("span", "quiet", " by ", seen("", rule), " ") : " "];
 			}))));
 		const parts = [node("p", "", `${number(calls)} kept calls on which a policy decided. ${changed.length === 0 ? "The decision on none of them changes." : ""}`)];
 		if (rows.length > 0) {

@@ -39,7 +39,7 @@ export class ServerList {
 		}
 		const tokens = servers.reduce((sum, s) => sum + s.tokens, 0);
 		const now = this.#feed.now();
-		this.#rows.show(servers.map((s) => [s.alias, [s, s.alias === this.#selected, ago(s.since, now), s.nextTry && ago(now, s.nextTry)], () => this.#row(s, now)]));
+		this.#rows.show(servers.map((s) => [s.alias, [s, s.alias === this.#selected, ago(s.since, now), s.nextTry && [s.nextTry > now, ago(now, s.nextTry)]], () => this.#row(s, now)]));
 		this.#parts.show([
 			["strip", tokens, () => node("p", "strip", "Numbers of the last 5 minutes. A list of all tools costs a model about ", node("b", "", `${number(tokens)} tokens`), ", estimated as a token for 4 bytes.")],
 			["share", servers.map((s) => [s.alias, s.tokens]), () => share(servers)], ["table", "", () => this.#table()], ...happened(this.#feed.events),
@@ -63,7 +63,7 @@ export class ServerList {
 	#row(s, now) {
 		const link = seen("", s.alias, "a");
 		link.href = `#servers/${encodeURIComponent(s.alias)}`;
-		const next = s.nextTry ? ` next try in ${ago(now, s.nextTry)}` : "";
+		const next = !s.nextTry ? "" : s.nextTry > now ? ` next try in ${ago(now, s.nextTry)}` : " is tried again now";
 		const row = node("tr", "",
 			node("td", "", link), node("td", "state", node("b", "", s.status), node("small", "", ` ${ago(s.since, now)}${next}`)),
 			node("td", "num", number(s.calls)), node("td", s.failed ? "num bad" : "num", number(s.failed)),
