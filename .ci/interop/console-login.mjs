@@ -1,4 +1,4 @@
-// An operator logs in at a server that answers 401, with an authorization server that others wrote.
+// An operator logs in at a server that answers 401, with an authorization server that others wrote, and accepts the definitions of a server.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,11 +18,11 @@ async function authorizationServer() {
 }
 
 /** Starts dovetail serve with one server, and returns its process and the link to its console. */
-async function serve(url) {
+async function serve(url, ...flags) {
   const home = mkdtempSync(join(process.env.work, "login-"));
   const config = join(home, "mcp.json");
   writeFileSync(config, JSON.stringify({ mcpServers: { guarded: { url } } }));
-  const program = spawn(join(process.env.bin, "dovetail"), ["serve", "-http", "127.0.0.1:0", "-config", config], {
+  const program = spawn(join(process.env.bin, "dovetail"), ["serve", "-http", "127.0.0.1:0", "-config", config, ...flags], {
     env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_STATE_HOME: home, XDG_DATA_HOME: home }, stdio: ["ignore", "ignore", "pipe"],
   });
   for await (const line of createInterface({ input: program.stderr })) {
@@ -59,6 +59,8 @@ export async function logs_in_at_a_server({ browser }) {
     await page.locator(".detail .events li", { hasText: "an operator has logged in" }).waitFor();
     await page.locator(".entry", { hasText: "echo" }).waitFor();
     assert.equal(await page.getByRole("button", { name: "Log in…" }).count(), 0);
+    assert.equal(await page.locator(".say a").count(), 0, "the link has been used");
+    assert.equal(await page.locator(".detail .events li", { hasText: "the server failed" }).count(), 1, "its failures are not one line");
     // The token is used.
     await page.locator(".entry", { hasText: "echo" }).click();
     await page.locator(".form .accept").click();
@@ -72,5 +74,28 @@ export async function logs_in_at_a_server({ browser }) {
     program.kill();
     await host.kill();
     provider.stdin.end();
+  }
+}
+
+export async function accepts_new_definitions_together({ browser, host }) {
+  const [program, link] = await serve(host.mcp, "-lock", join(mkdtempSync(join(process.env.work, "pins-")), "mcp.lock"));
+  try {
+    const { page, troubles } = await visit(browser, link, { viewport: DESK });
+    await page.getByRole("link", { name: /^Servers/ }).click();
+    await page.locator(".servers a", { hasText: "guarded" }).click();
+    await page.locator(".entry", { hasText: "files__echo" }).click();
+    await page.locator(".definition", { hasText: /sha256:[0-9a-f]{64}/ }).waitFor();
+    assert.equal(await page.locator(".definition .old").count(), 0, "a new definition differs from nothing");
+    await page.getByRole("button", { name: /^Accept all \d+ new…$/ }).click();
+    await page.locator(".confirm .what", { hasText: "guarded__files__echo" }).waitFor();
+    await page.waitForTimeout(600); // clicks are ignored before that
+    await page.locator(".confirm .accept").click();
+    await page.locator(".say", { hasText: "Done." }).waitFor();
+    await eventually(async () => assert.equal(await page.locator(".entry .warn").count(), 0));
+    await eventually(async () => assert.ok(await page.locator(".badge.held").isHidden()));
+    assert.deepEqual(troubles, []);
+    await page.context().close();
+  } finally {
+    program.kill();
   }
 }

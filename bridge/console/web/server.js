@@ -66,6 +66,7 @@ export class ServerDetail {
 			const shown = await this.#feed.ask({ do: "server", alias });
 			if (alias !== this.#alias) return;
 			this.#shown = shown;
+			if (!shown.login && this.#say.querySelector("a")) this.#say.textContent = ""; // its link has been used
 			this.#draw();
 		} catch (error) {
 			this.#say.textContent = error.message;
@@ -130,9 +131,29 @@ export class ServerDetail {
 			const key = `${entry.kind} ${entry.exposed}`;
 			return [key, [entry, key === this.#open], () => this.#entry(entry, key)];
 		}));
-		const parts = [["offered", "", () => node("h3", "", "Lists")], ["entries", "", () => this.#list]];
+		const fresh = this.#feed.may("accept") ? lists.filter(({ state, digest }) => state === "new" && digest) : [];
+		const parts = [["offered", fresh, () => this.#heading(fresh)]];
+		parts.push(lists.length > 0 ? ["entries", "", () => this.#list] : ["no entries", "", () => node("p", "quiet", "None is known.")]);
 		if (notOffered.length > 0) parts.push(["not offered", notOffered, () => node("section", "", node("h3", "", "Not offered"), node("ul", "", ...notOffered.map((text) => seen("", text, "li"))))]);
 		return parts;
+	}
+
+	#heading(fresh) {
+		const right = node("span", "right");
+		if (fresh.length > 1) right.append(button(`Accept all ${number(fresh.length)} new…`, () => this.#acceptAll(fresh)));
+		return node("h3", "", "Lists", right);
+	}
+
+	/** Accepts entries as they are shown. Changed ones are accepted one at a time. */
+	async #acceptAll(fresh) {
+		if (!(await confirmed(`Accept ${number(fresh.length)} new definitions?`, `Clients get them as they are listed here: ${fresh.map(({ exposed }) => exposed).join(", ")}`, "Accept"))) return;
+		try {
+			for (const { pinKind, exposed, digest } of fresh) await this.#feed.ask({ do: "accept", kind: pinKind, exposed, digest });
+			this.#say.textContent = "Done.";
+		} catch (error) {
+			this.#say.textContent = error.message;
+		}
+		this.#read();
 	}
 
 	#entry(entry, key) {
@@ -157,7 +178,8 @@ export class ServerDetail {
 
 	#definition(entry) {
 		const parts = [entry.title ? seen("title", entry.title, "p") : "", entry.description ? seen("quiet", entry.description, "p") : "", seen("quiet", entry.exposed, "p")];
-		for (const { member, before, after } of entry.differences ?? []) parts.push(seen("", member, "h3"), seen("old", before || "absent", "p"), seen("new", after || "absent", "p"));
+		for (const { member, before, after } of entry.differences ?? []) parts.push(seen("", member, "h3"), entry.state === "new" ? "" : seen("old", before || "absent", "p"), seen("new", after || "absent", "p"));
+		if (entry.state !== "offered" && entry.digest) parts.push(seen("quiet", entry.digest, "p"));
 		const box = node("div", "definition", ...parts);
 		if (entry.state !== "offered" && entry.digest && this.#feed.may("accept")) box.append(node("div", "acts", button("Accept this definition…", () => this.#accept(entry))));
 		if (entry.kind === "tool" && this.#feed.may("try")) box.append(new TryForm(this.#feed, entry).element);
@@ -176,5 +198,6 @@ function standardError(lines) {
 	text.tabIndex = 0;
 	text.setAttribute("role", "group");
 	text.setAttribute("aria-label", "Standard error");
+	requestAnimationFrame(() => { text.scrollTop = text.scrollHeight; });
 	return node("section", "", node("h3", "", "Standard error", node("small", "", " the last lines, without the secrets of the configuration")), text);
 }
