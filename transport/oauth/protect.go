@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -70,7 +71,7 @@ type protector struct {
 	implies    map[string][]string
 	guard      *httpguard.Guard
 	proofs     *proofChecker
-	lastLogged atomic.Int64 // when a failed verification was last logged, in seconds
+	lastLogged atomic.Int64 // when something was last logged, in seconds
 }
 
 func newProtector(handler http.Handler, opts *ProtectOptions) (*protector, error) {
@@ -238,10 +239,13 @@ func (p *protector) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	header.Set("Cache-Control", "no-store")
 	refused, ok := errors.AsType[*refusal](err)
 	if !ok {
-		p.logFailure(err)
+		p.log(slog.LevelError, "oauth: a token could not be verified", err)
 		header.Set("Retry-After", "5")
 		httpguard.RefuseUnread(w, r, http.StatusServiceUnavailable, jsonrpc.Busy, "tokens cannot be verified at present")
 		return
+	}
+	if _, invalid := errors.AsType[*InvalidTokenError](refused.err); invalid && !errors.Is(refused.err, errExpired) {
+		p.log(slog.LevelWarn, "oauth: a token was refused", refused.err)
 	}
 	if refused.nonce != "" {
 		header.Set("DPoP-Nonce", refused.nonce)
@@ -254,12 +258,11 @@ func (p *protector) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	httpguard.RefuseUnread(w, r, refused.status, jsonrpc.InvalidRequest, refused.err.Error())
 }
 
-// logFailure logs why a token could not be verified, at most once a second: anyone can
-// cause such failures.
-func (p *protector) logFailure(err error) {
+// log logs what is wrong with a token, at most once a second: anyone can cause that.
+func (p *protector) log(level slog.Level, message string, err error) {
 	now, last := time.Now().Unix(), p.lastLogged.Load()
 	if now != last && p.lastLogged.CompareAndSwap(last, now) {
-		p.options.Logger.Error("oauth: a token could not be verified", "error", err)
+		p.options.Logger.Log(context.Background(), level, message, "audience", p.options.Audience, "error", err)
 	}
 }
 

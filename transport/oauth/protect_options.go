@@ -78,8 +78,8 @@ type ProtectOptions struct {
 	// has. The request of a token without a known expiry ends after an hour. Default 1 min;
 	// negative means no grace.
 	Grace time.Duration
-	// Logger receives errors about tokens that could not be verified, without the tokens.
-	// Default slog.Default().
+	// Logger receives why tokens could not be verified, and why others than expired ones were
+	// refused, without the tokens, at most once a second. Default slog.Default().
 	Logger *slog.Logger
 }
 

@@ -326,19 +326,36 @@ func TestTokenWhoseRequestHasEnded(t *testing.T) {
 	}
 }
 
-// Failures that anyone can cause are logged at most once a second.
+// Failures that anyone can cause are logged at most once a second. A token that has expired is no failure.
 func TestFailuresAreLoggedSeldom(t *testing.T) {
-	logs := &logBuffer{}
-	h := protected(t, newSigner(t, "k"), &recordingHandler{}, func(o *oauth.ProtectOptions) {
-		o.Verifier, o.Logger = failingVerifier{errors.New("it has failed")}, logs.logger()
-	})
-	for range 100 {
-		if res := do(h, "POST", "/mcp", bearer("t"), "{}"); res.StatusCode != http.StatusServiceUnavailable {
-			t.Fatalf("status %d", res.StatusCode)
+	expired := map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}
+	for name, test := range map[string]struct {
+		verifier oauth.Verifier // nil for that of the claims
+		claims   map[string]any
+		status   int
+		want     string // in the log; "" for nothing
+	}{
+		"a verifier that fails": {failingVerifier{errors.New("it has failed")}, nil, http.StatusServiceUnavailable, "it has failed"},
+		"another audience":      {nil, map[string]any{"aud": "bank"}, http.StatusUnauthorized, "audience=" + testResource},
+		"an expired token":      {nil, expired, http.StatusUnauthorized, ""},
+	} {
+		logs, signer := &logBuffer{}, newSigner(t, "k")
+		h := protected(t, signer, &recordingHandler{}, func(o *oauth.ProtectOptions) {
+			o.Logger = logs.logger()
+			if test.verifier != nil {
+				o.Verifier = test.verifier
+			}
+		})
+		token := signer.token(t, validClaims(test.claims))
+		for range 100 {
+			if res := do(h, "POST", "/mcp", bearer(token), "{}"); res.StatusCode != test.status {
+				t.Fatalf("%s: status %d", name, res.StatusCode)
+			}
 		}
-	}
-	if lines := strings.Count(logs.String(), "it has failed"); lines == 0 || lines > 10 {
-		t.Errorf("%d lines", lines)
+		lines := strings.Count(logs.String(), "level=")
+		if lines > 10 || (lines > 0) != (test.want != "") || !strings.Contains(logs.String(), test.want) {
+			t.Errorf("%s: %d lines: %s", name, lines, logs.String())
+		}
 	}
 }
 
