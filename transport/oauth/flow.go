@@ -59,11 +59,11 @@ func (f *CodeFlow) token(ctx context.Context, r *tokenRequest) (*oauth2.Token, e
 	if !isCode(err, "invalid_client") && !isCode(err, "unauthorized_client") {
 		return token, err
 	}
-	saved, storeErr := r.loadRegistration(ctx)
-	if saved == nil || storeErr != nil || saved.ClientID != r.clientID {
-		return nil, err
+	forgotten, storeErr := r.forgetRegistration(ctx, r.clientID)
+	if storeErr != nil {
+		return nil, storeErr
 	}
-	if err := r.saveRegistration(ctx, nil); err != nil { // the server has deleted it
+	if !forgotten {
 		return nil, err
 	}
 	return f.login(ctx, r)

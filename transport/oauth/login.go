@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -304,6 +305,9 @@ func (c *Client) refreshAt(ctx context.Context, known *knownServer, server *url.
 	switch {
 	case err == nil:
 		return c.save(ctx, known, next)
+	case isCode(err, "invalid_client"): // at the authorization endpoint, the person would see an error in place of a login
+		_, storeErr := request.forgetRegistration(ctx, registration.ClientID)
+		return cmp.Or(storeErr, err)
 	case !isCode(err, "invalid_grant"):
 		return err
 	}

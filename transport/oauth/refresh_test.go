@@ -417,3 +417,29 @@ func TestAnswerErrorNamesItsIssuer(t *testing.T) {
 		t.Errorf("got %v", fmt.Sprint(err))
 	}
 }
+
+// A server that no longer knows the registration of the client shows the person an error in place of a login, and sends no response.
+// So a refusal of the registration elsewhere is the occasion to make another one.
+func TestRegistrationThatTheServerHasForgotten(t *testing.T) {
+	for name, learn := range map[string]func(w *fixture, client *oauth.Client, later func()){
+		"refresh": func(_ *fixture, _ *oauth.Client, later func()) { later() },
+		"logout": func(w *fixture, client *oauth.Client, _ func()) {
+			if err := client.Logout(t.Context(), w.mcp()); !is[*oauth.RevocationError](err) {
+				t.Errorf("the logout: %v", err)
+			}
+		},
+	} {
+		w, later, timed := newHourlyFixture(t)
+		client := w.client(timed)
+		w.mustSucceed(client)
+		var err error
+		if w.as, err = oauthtest.New(w.issuer.URL, nil); err != nil { // without the registration
+			t.Fatal(err)
+		}
+		learn(w, client, later)
+		w.mustSucceed(client)
+		if len(w.opened) != 2 || w.count("issuer/register") != 2 {
+			t.Errorf("%s: %d browsers, %d registrations", name, len(w.opened), w.count("issuer/register"))
+		}
+	}
+}

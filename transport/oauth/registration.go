@@ -456,3 +456,13 @@ func (r *tokenRequest) saveRegistration(ctx context.Context, saved *savedRegistr
 	}
 	return nil
 }
+
+// forgetRegistration deletes the dynamic registration with an ID, which the server no longer knows, so that the next login
+// makes another one. It reports whether there was one.
+func (r *tokenRequest) forgetRegistration(ctx context.Context, clientID string) (forgotten bool, err error) {
+	saved, err := r.loadRegistration(ctx)
+	if err != nil || saved == nil || saved.ClientID != clientID {
+		return false, err
+	}
+	return true, r.saveRegistration(ctx, nil)
+}

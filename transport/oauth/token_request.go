@@ -256,7 +256,12 @@ func (c *Client) revokeTokens(ctx context.Context, old *credentials) error {
 	}
 	// The refresh token first: with it, the server can also revoke its access tokens.
 	err = request.revoke(ctx, registration, old.RefreshToken, "refresh_token")
-	return cmp.Or(err, request.revoke(ctx, registration, old.AccessToken, "access_token"))
+	err = cmp.Or(err, request.revoke(ctx, registration, old.AccessToken, "access_token"))
+	if isCode(err, "invalid_client") {
+		_, storeErr := request.forgetRegistration(ctx, registration.ClientID)
+		return cmp.Or(storeErr, err)
+	}
+	return err
 }
 
 // revoke revokes one token, if there is one. A server that does not support the type of token
