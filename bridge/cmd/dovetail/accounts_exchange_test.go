@@ -91,14 +91,14 @@ func (u *upstream) exchange(t *testing.T, of issuer) {
 		if r.PostForm.Get("grant_type") == exchangeGrant {
 			who, err = verifier.Verify(r.Context(), oauth.Secret(r.PostForm.Get("subject_token")), "shop")
 		} else {
-			who, err = verifier.Verify(r.Context(), oauth.Secret(r.PostForm.Get("assertion")), u.issuer.URL)
+			who, err = verifier.Verify(r.Context(), oauth.Secret(r.PostForm.Get("assertion")), u.issuer)
 		}
 		id, secret, _ := r.BasicAuth()
 		if err != nil || id != "gateway-at-notes" || secret != "notes-secret" || who.Subject == "eve" {
 			answerToken(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
 			return
 		}
-		token, err := u.issuer.Sign(claimsOf(u.issuer.URL, accountOf(who.Subject), r.PostForm.Get("resource")))
+		token, err := u.provider.Load().Sign(claimsOf(u.issuer, accountOf(who.Subject), r.PostForm.Get("resource")))
 		if err != nil {
 			t.Error(err)
 		}
@@ -118,7 +118,7 @@ func TestTokensOfCallersAreExchanged(t *testing.T) {
 			key, entry := newKey(t, "ci")
 			keys := (&program{folder: t.TempDir()}).write(t, "keys.json", keysOf(entry))
 			u.entry = map[string]any{
-				"url": u.url, "oauth": map[string]any{"clientId": "gateway-at-notes", "clientSecret": "notes-secret", "issuer": u.issuer.URL},
+				"url": u.url, "oauth": map[string]any{"clientId": "gateway-at-notes", "clientSecret": "notes-secret", "issuer": u.issuer},
 				"dovetail": map[string]any{"auth": auth},
 			}
 			g := startGateway(t, u, login, "-keys", keys)
@@ -182,7 +182,7 @@ func TestTokensOfUsersGoToNoOtherServer(t *testing.T) {
 	login := newGranting(t)
 	u.exchange(t, login)
 	u.entry = map[string]any{
-		"url": u.url, "oauth": map[string]any{"clientId": "gateway-at-notes", "clientSecret": "notes-secret", "issuer": other.issuer.URL},
+		"url": u.url, "oauth": map[string]any{"clientId": "gateway-at-notes", "clientSecret": "notes-secret", "issuer": other.issuer},
 		"dovetail": map[string]any{"auth": "exchange"},
 	}
 	g := startGateway(t, u, login)

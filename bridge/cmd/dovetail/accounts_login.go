@@ -53,7 +53,8 @@ func (a *accounts) connect(ctx context.Context, server *userServer, principal, b
 			return errLoginAgain // the browser waits for the first login
 		}
 	}}
-	tokens := &connectionStore{accounts: a, server: server, values: make(map[string]string)}
+	// The server may have forgotten a registration with which no account works. It then shows an error in place of a login.
+	tokens := &connectionStore{accounts: a, server: server, anew: !a.areConnected(server), values: make(map[string]string)}
 	client, err := a.networks.clientOf(server.Resolved, flow, tokens)
 	if err != nil {
 		end()
@@ -90,6 +91,18 @@ func (a *accounts) connect(ctx context.Context, server *userServer, principal, b
 		end()
 		return "", context.Cause(ctx)
 	}
+}
+
+// areConnected reports whether there is an account at a server that it has not refused.
+func (a *accounts) areConnected(server *userServer) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, known := range a.known {
+		if known.Alias == server.Alias && known.URL == server.url && !known.Refused {
+			return true
+		}
+	}
+	return false
 }
 
 // beginLogin begins a login, and ends an earlier one for the same account. end must be called, and may be called several times.

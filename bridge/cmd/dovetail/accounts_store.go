@@ -17,6 +17,9 @@ import (
 // isLogin reports whether what an [oauth.Client] keeps under a key are tokens. The rest are registrations, which belong to no person.
 func isLogin(key string) bool { return strings.HasPrefix(key, "login ") }
 
+// isDynamic reports whether what an [oauth.Client] keeps under a key is a registration that it has made.
+func isDynamic(key string) bool { return strings.HasPrefix(key, "client of ") }
+
 // An accountStore has the tokens of one account. While the person has another account, or none, it has and takes none.
 type accountStore struct {
 	accounts *accounts
@@ -34,21 +37,22 @@ func (a *accounts) storeOf(server *userServer, of *account) *accountStore {
 // errDisconnected says that an account was disconnected, or another one was connected, while its token was refreshed.
 var errDisconnected = errors.New("the account was disconnected")
 
-// Load returns a value of the account.
+// Load returns a value of the account. Registrations outlive it, because tokens are revoked after it has ended.
 func (s *accountStore) Load(ctx context.Context, key string) (oauth.Secret, error) {
 	record, err := s.accounts.records.Load(ctx, s.name)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return "", nil
-	case err != nil:
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return "", err
-	case record.Value.ID != s.id:
+	case err == nil && record.Value.ID == s.id:
+		return oauth.Secret(record.Value.Values[key]), nil
+	case isLogin(key):
 		return "", nil
 	}
-	return oauth.Secret(record.Value.Values[key]), nil
+	return s.accounts.registration(ctx, s.server, key)
 }
 
-// Save sets a value of the account. Without tokens, there is no account.
+// Save sets a value of the account. Without tokens, there is no account. A registration that the server has forgotten is not the one of
+// the next people.
 func (s *accountStore) Save(ctx context.Context, key string, value oauth.Secret) error {
 	records := s.accounts.records
 	if value == "" && isLogin(key) {
@@ -60,6 +64,13 @@ func (s *accountStore) Save(ctx context.Context, key string, value oauth.Secret)
 			return err
 		}
 		return records.Delete(ctx, s.name, record)
+	}
+	if value == "" {
+		used, err := s.Load(ctx, key)
+		if err != nil {
+			return err
+		}
+		return s.accounts.forgetRegistration(ctx, s.server, key, used)
 	}
 	_, err := records.Update(ctx, s.name, func(r *state.Record[account]) error {
 		if r.Value.ID != s.id {
@@ -105,6 +116,7 @@ func (s *accountStore) Lock(ctx context.Context, _ string) (unlock func(), err e
 type connectionStore struct {
 	accounts *accounts
 	server   *userServer
+	anew     bool // the program is registered again
 	mu       sync.Mutex
 	values   map[string]string // that the account gets
 }
@@ -114,48 +126,43 @@ func (s *connectionStore) Load(ctx context.Context, key string) (oauth.Secret, e
 	s.mu.Lock()
 	value, ok := s.values[key]
 	s.mu.Unlock()
-	if ok || isLogin(key) {
+	if ok || isLogin(key) || s.anew && isDynamic(key) {
 		return oauth.Secret(value), nil
 	}
-	record, err := s.accounts.registrations.Load(ctx, s.nameOf(key))
-	if errors.Is(err, store.ErrNotFound) {
-		return "", nil
+	registration, err := s.accounts.registration(ctx, s.server, key)
+	if err == nil {
+		s.set(key, string(registration))
 	}
-	if err != nil {
-		return "", err
-	}
-	s.set(key, record.Value)
-	return oauth.Secret(record.Value), nil
+	return registration, err
 }
 
 // Save sets a value. A registration is the one of the next people, too.
 func (s *connectionStore) Save(ctx context.Context, key string, value oauth.Secret) error {
-	s.set(key, string(value))
-	if isLogin(key) {
+	used := s.set(key, string(value))
+	switch {
+	case isLogin(key):
 		return nil
+	case value == "":
+		return s.accounts.forgetRegistration(ctx, s.server, key, oauth.Secret(used))
 	}
-	if value == "" {
-		return s.accounts.registrations.Delete(ctx, s.nameOf(key), nil)
-	}
-	_, err := s.accounts.registrations.Put(ctx, s.nameOf(key), func(r *state.Record[string]) error {
+	_, err := s.accounts.registrations.Put(ctx, registrationName(s.server, key), func(r *state.Record[string]) error {
 		r.Value = string(value)
 		return nil
 	})
 	return err
 }
 
-func (s *connectionStore) nameOf(key string) string {
-	return recordName(registrationNames, s.server.Alias, s.server.url, key)
-}
-
-func (s *connectionStore) set(key, value string) {
+// set sets a value, and returns the one before.
+func (s *connectionStore) set(key, value string) (before string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before = s.values[key]
 	if value == "" {
 		delete(s.values, key)
 	} else {
 		s.values[key] = value
 	}
+	return before
 }
 
 // all returns what the account gets.
@@ -163,4 +170,34 @@ func (s *connectionStore) all() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.values)
+}
+
+// registrationName returns the name of the record of what an [oauth.Client] keeps under a key, for all people.
+func registrationName(server *userServer, key string) string {
+	return recordName(registrationNames, server.Alias, server.url, key)
+}
+
+// registration returns a registration of this program, "" if there is none.
+func (a *accounts) registration(ctx context.Context, server *userServer, key string) (oauth.Secret, error) {
+	record, err := a.registrations.Load(ctx, registrationName(server, key))
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return oauth.Secret(record.Value), nil
+}
+
+// forgetRegistration deletes a registration that the server no longer knows, unless it was replaced.
+func (a *accounts) forgetRegistration(ctx context.Context, server *userServer, key string, known oauth.Secret) error {
+	record, err := a.registrations.Load(ctx, registrationName(server, key))
+	if err == nil && record.Value == string(known) {
+		a.logger.Warn("a server no longer knows the registration of this program: the next person who connects an account registers it again", "server", server.Alias)
+		err = a.registrations.Delete(ctx, registrationName(server, key), record)
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+		return nil
+	}
+	return err
 }

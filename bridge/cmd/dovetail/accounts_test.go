@@ -31,8 +31,9 @@ import (
 // An upstream is a server that needs a login, and says whose token it has seen.
 type upstream struct {
 	url       string
-	issuer    *oauthtest.Server
-	refuse    atomic.Pointer[string] // the person whose tokens it refuses
+	issuer    string
+	provider  atomic.Pointer[oauthtest.Server] // at issuer
+	refuse    atomic.Pointer[string]           // the person whose tokens it refuses
 	refreshed atomic.Int64
 	revoked   atomic.Int64
 	exchanged atomic.Int64
@@ -51,16 +52,8 @@ func newUpstream(t *testing.T, life time.Duration) *upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.issuer, err = oauthtest.New("http://"+counted.Addr().String(), &oauthtest.Options{TokenLife: life, Person: func(r *http.Request) string {
-		cookie, err := r.Cookie("person")
-		if err != nil {
-			return "nobody"
-		}
-		return accountOf(cookie.Value)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	u.issuer = "http://" + counted.Addr().String()
+	u.startProvider(t, life)
 	serveLogin(t, counted, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.ParseForm() == nil {
 			switch {
@@ -73,9 +66,9 @@ func newUpstream(t *testing.T, life time.Duration) *upstream {
 				return
 			}
 		}
-		u.issuer.ServeHTTP(w, r)
+		u.provider.Load().ServeHTTP(w, r)
 	})
-	verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: u.issuer.URL, AllowLoopback: true})
+	verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: u.issuer, AllowLoopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +96,27 @@ func newUpstream(t *testing.T, life time.Duration) *upstream {
 			return
 		}
 		handler.ServeHTTP(w, r)
-	}), &oauth.ProtectOptions{Resource: u.url, AuthorizationServers: []string{u.issuer.URL}, Verifier: verifier})
+	}), &oauth.ProtectOptions{Resource: u.url, AuthorizationServers: []string{u.issuer}, Verifier: verifier})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// startProvider starts the provider, or starts it again without what it knew: registrations, tokens and keys.
+func (u *upstream) startProvider(t *testing.T, life time.Duration) {
+	t.Helper()
+	provider, err := oauthtest.New(u.issuer, &oauthtest.Options{TokenLife: life, Person: func(r *http.Request) string {
+		cookie, err := r.Cookie("person")
+		if err != nil {
+			return "nobody"
+		}
+		return accountOf(cookie.Value)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.provider.Store(provider)
 }
 
 // A team is the program with people, and the upstream behind it.
@@ -498,7 +507,7 @@ func TestAccountThatTheServerRefuses(t *testing.T) {
 		t.Errorf("the call is one of %q: %v", who, err)
 	}
 	u.refuse.Store(new(accountOf("ada")))
-	u.issuer.Revoke()
+	u.provider.Load().Revoke()
 	if who, err := whoami(t.Context(), ada); err == nil || !strings.Contains(err.Error(), "/accounts/?") {
 		t.Errorf("the refused call is one of %q: %v", who, err)
 	}
@@ -513,6 +522,47 @@ func TestAccountThatTheServerRefuses(t *testing.T) {
 	if who, err := whoami(t.Context(), ada); err != nil || who != accountOf("ada") {
 		t.Errorf("with the next account the call is one of %q: %v", who, err)
 	}
+}
+
+// TestProviderThatHasForgottenTheProgram: the provider of a server has lost the registration that the program has made there, and shows
+// an error in place of a login. The program registers again, whether it learns that by a refresh or a logout, or not at all.
+func TestProviderThatHasForgottenTheProgram(t *testing.T) {
+	for name, learn := range map[string]func(t *testing.T, g *team, session *client.Session){
+		"refresh": func(t *testing.T, _ *team, session *client.Session) {
+			if who, err := whoami(t.Context(), session); err == nil {
+				t.Errorf("a call without a valid account is one of %q", who)
+			}
+		},
+		"logout": func(t *testing.T, g *team, _ *client.Session) {
+			if status, page, err := g.browser(t, "ada").press(t.Context(), "disconnect", "notes"); err != nil || !strings.Contains(page, "is disconnected here") {
+				t.Errorf("disconnecting: %d %s %v", status, page, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, time.Second) // each call refreshes
+			g := startGateway(t, u, newProvider(t))
+			g.connectAccount(t, "bob") // and stays connected
+			g.connectAccount(t, "ada")
+			session := g.offersTools(t, "ada")
+			u.startProvider(t, time.Hour)
+			learn(t, g, session)
+			g.connectAccount(t, "ada")
+			if who, err := whoami(t.Context(), session); err != nil || who != accountOf("ada") {
+				t.Errorf("the call of ada is one of %q: %v", who, err)
+			}
+		})
+	}
+	t.Run("no account", func(t *testing.T) {
+		u := newUpstream(t, time.Hour)
+		g := startGateway(t, u, newProvider(t))
+		g.connectAccount(t, "ada")
+		if _, page, err := g.browser(t, "ada").press(t.Context(), "disconnect", "notes"); err != nil || !strings.Contains(page, "is disconnected.") {
+			t.Fatal(page, err)
+		}
+		u.startProvider(t, time.Hour)
+		g.connectAccount(t, "bob")
+	})
 }
 
 // TestToolsOfOneAccountAreNotOffered: what only some accounts list is offered to nobody.
