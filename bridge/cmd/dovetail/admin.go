@@ -148,7 +148,11 @@ func (a *adminRun) printStatus(s *programStatus) {
 	if s.Store == nil {
 		rows = append(rows, []string{"store", "none: state ends with the program"})
 	} else {
-		rows = append(rows, []string{"store", s.Store.Status + " " + peertext.Escape(s.Store.Error)}, []string{"keys", s.Store.Keys})
+		ofStore, ofKeys := peertext.Escape(s.Store.Error), ""
+		if s.Store.Status == "reachable" {
+			ofStore, ofKeys = "", ofStore
+		}
+		rows = append(rows, []string{"store", s.Store.Status + " " + ofStore}, []string{"keys", s.Store.Keys + " " + ofKeys})
 	}
 	for _, server := range s.Servers {
 		rows = append(rows, []string{"server", fmt.Sprintf("%s %s since %s, started again %s, %s %s", peertext.Escape(server.Alias), server.Status,

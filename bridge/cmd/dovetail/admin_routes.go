@@ -92,6 +92,11 @@ func (a *admin) change(what string, operation func(ctx context.Context, id strin
 }
 
 func (a *admin) listTasks(r *http.Request) (any, error) {
+	if a.hub.store != nil { // a list without the tasks of other replicas would look as if there were none
+		if checked := a.hub.checkStore(r.Context()); checked.Status == "unreachable" {
+			return nil, fmt.Errorf("the store cannot be read: %s", checked.Error)
+		}
+	}
 	tasks, err := a.hub.clients.Tasks(r.Context(), r.FormValue("ended") == "")
 	if tasks == nil {
 		tasks = []server.TaskState{}

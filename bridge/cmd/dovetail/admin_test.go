@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/mcp"
+	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
 
 // operate runs dovetail admin, and returns what it prints and its exit status.
@@ -216,6 +217,25 @@ func TestAdminStatus(t *testing.T) {
 		if got := p.metric(t, "dovetail_store_keys_agree")[""]; got != "0" {
 			t.Errorf("the metric of the keys is %q", got)
 		}
+	}
+}
+
+// TestTasksOfAStoreThatIsAway: the list of tasks is an error, since an empty one would say that there are none.
+func TestTasksOfAStoreThatIsAway(t *testing.T) {
+	engine, err := nats.Embedded(t.TempDir(), &nats.Options{Listen: "127.0.0.1:0", Token: "secret-of-the-store"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "-store", strings.Replace(engine.URL(), "nats://", "nats://secret-of-the-store@", 1))
+	waittest.Until(t, "the start", func() bool {
+		_, status := p.operate(t, "status")
+		return status == succeeded
+	})
+	if err := engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if said, status := p.operate(t, "tasks", "list"); status == succeeded || !strings.Contains(said, "the store cannot be read") {
+		t.Errorf("the tasks are %q, with the status %v", said, status)
 	}
 }
 

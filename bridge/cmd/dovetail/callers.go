@@ -48,12 +48,13 @@ const (
 
 // callerOptions are the flags that say who calls.
 type callerOptions struct {
-	issuer, audience, url, name, roles, keys string
+	issuer, audience, scopes, url, name, roles, keys string
 }
 
 func (c *callerOptions) flags(flags *flagSet) {
 	flags.StringVar(&c.issuer, "issuer", "", "the `URL` of the OpenID provider at which callers log in: each caller needs a token of it in place of one that all share")
 	flags.StringVar(&c.audience, "audience", "", "the `audience` that tokens of -issuer must have (default -url). It must not be the ID of a client of the provider: its ID tokens would be accepted")
+	flags.StringVar(&c.scopes, "scopes", "", "the `scopes`, separated by spaces, that clients request when they log in at -issuer, such as openid: some providers refuse a login without one. Tokens need none")
 	flags.StringVar(&c.url, "url", "", "the `URL` under which clients reach this program, such as https://tools.example.com (default http:// and the address of -http, if that is a loopback address)")
 	flags.StringVar(&c.name, "name-claim", "sub", "the `claim` of a token that names the caller in policies, logs and approvals. It must be one that the provider never gives to another person")
 	flags.StringVar(&c.roles, "roles-claim", "roles", "the `claim` of a token with the roles of the caller, for policies; a JSON pointer such as /realm_access/roles for one in an object")
@@ -65,8 +66,8 @@ func (c *callerOptions) check(o *serveOptions) error {
 	switch {
 	case c.isSet() && (o.token != "" || o.open):
 		return misuse("-issuer and -keys give each caller a token of its own: leave out -token and -open")
-	case c.issuer == "" && (c.audience != "" || c.name != "sub" || c.roles != "roles"):
-		return misuse("-audience, -name-claim and -roles-claim are for -issuer")
+	case c.issuer == "" && (c.audience != "" || c.scopes != "" || c.name != "sub" || c.roles != "roles"):
+		return misuse("-audience, -scopes, -name-claim and -roles-claim are for -issuer")
 	case c.url != "" && !c.isSet():
 		return misuse("-url is for -issuer and -keys")
 	case c.isSet() && c.url == "" && !o.isLoopback():
@@ -202,14 +203,14 @@ func (c *callers) protect(next http.Handler, address string, scopes func(method,
 	resource := c.opts.base(address)
 	protection := &oauth.ProtectOptions{
 		Resource: resource, AllowHTTP: strings.HasPrefix(resource, "http://"), Verifier: c.verifier, Audience: c.opts.audience, CallScopes: scopes,
-		Origins: origins, Name: "dovetail", Logger: c.logger,
+		ScopesSupported: strings.Fields(c.opts.scopes), Origins: origins, Name: "dovetail", Logger: c.logger,
 	}
 	if c.opts.issuer != "" {
 		protection.AuthorizationServers = []string{c.opts.issuer}
 	}
 	protected, err := oauth.Protect(c.identify(next), protection)
 	if err != nil {
-		return nil, misuse("-url, -issuer, -audience: %v", err)
+		return nil, misuse("-url, -issuer, -audience, -scopes: %v", err)
 	}
 	return protected, nil
 }
@@ -399,15 +400,19 @@ func parseKeys(text []byte) (keys []oauth.APIKey, roles map[string][]string, err
 		return nil, nil, fmt.Errorf(`expected {"keys": [{"name": …, "hash": …, "roles": […], "expires": …}]}: %w`, err)
 	}
 	roles = make(map[string][]string)
+	entries := make(map[string]int) // by hash
 	for i, key := range file.Keys {
 		own := slices.Compact(slices.Sorted(slices.Values(key.Roles)))
 		if known, ok := roles[key.Name]; ok && !slices.Equal(own, known) {
-			return nil, nil, fmt.Errorf("key %d: another key of %q has other roles", i, key.Name)
+			return nil, nil, fmt.Errorf("entry %d: another key of %q has other roles", i+1, key.Name)
 		}
 		if len(own) > maxCallerRoles {
-			return nil, nil, fmt.Errorf("key %d: expected at most %d roles, found %d", i, maxCallerRoles, len(own))
+			return nil, nil, fmt.Errorf("entry %d, of %q: expected at most %d roles, found %d", i+1, key.Name, maxCallerRoles, len(own))
 		}
-		roles[key.Name] = own
+		if earlier, ok := entries[key.Hash]; ok {
+			return nil, nil, fmt.Errorf("entry %d, of %q, has the same hash as entry %d: remove one of them", i+1, key.Name, earlier)
+		}
+		roles[key.Name], entries[key.Hash] = own, i+1
 		keys = append(keys, oauth.APIKey{Hash: key.Hash, Subject: key.Name, Expires: key.Expires})
 	}
 	return keys, roles, nil

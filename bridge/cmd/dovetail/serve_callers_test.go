@@ -120,7 +120,8 @@ func TestCallersHaveRoles(t *testing.T) {
 // issuer.
 func TestCallersWithoutIdentity(t *testing.T) {
 	login, other := newIssuer(t), newIssuer(t)
-	p := start(t, "-issuer", login.URL+"/", "-audience", "shop", "-roles-claim", "/realm/roles", "-name-claim", "email", "-approve", "none")
+	p := start(t, "-issuer", login.URL+"/", "-audience", "shop", "-roles-claim", "/realm/roles", "-name-claim", "email", "-approve", "none",
+		"-scopes", "openid offline_access")
 	named := func(claims map[string]any) map[string]any {
 		all := map[string]any{"email": "ada@example.com", "realm": map[string]any{"roles": []string{"ops"}}}
 		maps.Copy(all, claims)
@@ -168,7 +169,7 @@ func TestCallersWithoutIdentity(t *testing.T) {
 		}
 	}
 	status, metadata, err := p.do(t.Context(), "", http.MethodGet, "/.well-known/oauth-protected-resource", "")
-	if err != nil || status != http.StatusOK || !strings.Contains(string(metadata), login.URL) {
+	if err != nil || status != http.StatusOK || !strings.Contains(string(metadata), login.URL) || !strings.Contains(string(metadata), `"scopes_supported":["openid","offline_access"]`) {
 		t.Errorf("the metadata of the resource: %d %s %v", status, metadata, err)
 	}
 	for _, path := range []string{"/livez", "/readyz"} {
@@ -241,9 +242,11 @@ func TestFilesOfKeys(t *testing.T) {
 		t.Errorf("the roles are %q, %v", roles, err)
 	}
 	_, without := newKey(t, "ci")
+	_, third := newKey(t, "build")
 	for text, want := range map[string]string{
-		``: `expected {"keys"`, `[]`: `expected {"keys"`, keysOf() + "{}": `expected {"keys"`, `{"key": []}`: "unknown", keysOf(entry, without): `key 1: another key of "ci" has other roles`,
+		``: `expected {"keys"`, `[]`: `expected {"keys"`, keysOf() + "{}": `expected {"keys"`, `{"key": []}`: "unknown", keysOf(entry, without): `entry 2: another key of "ci" has other roles`,
 		`{"keys": [{"name": "ci", "hash": "x", "role": "a"}]}`: "unknown",
+		keysOf(entry, third, third):                            `entry 3, of "build", has the same hash as entry 2`,
 	} {
 		if _, _, err := parseKeys([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want %s", text, err, want)
@@ -279,6 +282,7 @@ func TestFlagsOfCallers(t *testing.T) {
 		{"-http 127.0.0.1:0 -keys k.json -token 0123456789abcdef", "leave out -token"},
 		{"-http 127.0.0.1:0 -issuer https://a.example -open", "leave out -token and -open"},
 		{"-http 127.0.0.1:0 -audience a", "are for -issuer"},
+		{"-http 127.0.0.1:0 -keys k.json -scopes openid", "are for -issuer"},
 		{"-http 127.0.0.1:0 -keys k.json -name-claim email", "are for -issuer"},
 		{"-http 127.0.0.1:0 -url https://a.example", "-url is for"},
 		{"-http 0.0.0.0:0 -keys k.json", "-url: expected"},
