@@ -3,6 +3,7 @@
 //   - A [Guard] checks Host, Origin and method, and answers CORS preflights.
 //   - [ReadJSON] reads a body within limits of type, size and time.
 //   - [Token] reads a bearer token.
+//   - [ServedPaths] returns the paths of a handler around an endpoint.
 //   - [Refuse] and [RefuseBusy] answer with a JSON-RPC error.
 //
 // The Host check stops DNS rebinding: a foreign web page reaches a server on this machine

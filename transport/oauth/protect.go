@@ -49,7 +49,8 @@ const (
 //   - 503 if the token cannot be verified at present.
 //
 // The metadata of the resource (RFC 9728) is public, unless no authorization server is named. Its well-known path exists with the
-// path of the resource and without. So use the handler as an http.Server's Handler or for
+// path of the resource and without. So return the handler from Wrap of streamable.ServeOptions, which serves these paths
+// too, or use it as an http.Server's Handler or for
 // the pattern "/"; or for the paths of the other handler, for
 // "/.well-known/oauth-protected-resource", and for that with the path of the resource.
 //
@@ -116,6 +117,15 @@ func (p *protector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delete(admitted.Header, "Authorization") // the handler might forward it
 	delete(admitted.Header, "Dpop")
 	p.handler.ServeHTTP(w, admitted)
+}
+
+// ServedPaths makes p an [httpguard.PathServer]: the metadata are at further paths, and so is what the other handler serves.
+func (p *protector) ServedPaths() []string {
+	paths := httpguard.ServedPaths(p.handler)
+	if p.metadata != nil {
+		paths = append(paths, p.metadata.paths[:]...)
+	}
+	return paths
 }
 
 // authorize returns the grant of a request. The error is a *refusal, or says why the token

@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/httptransport"
 )
@@ -31,7 +33,9 @@ type ServeOptions struct {
 	// Path is the path of the endpoint, with and without a slash at its end. Default "/mcp".
 	Path string
 	// Wrap returns the handler to serve instead of the endpoint, for example one that
-	// authenticates callers first. Default: the endpoint itself.
+	// authenticates callers first. It gets the requests for Path. A handler of package oauth, or of its proxy, also
+	// gets those for the metadata and the endpoints that it serves, if no other handler is around it. Default: the
+	// endpoint itself.
 	Wrap func(endpoint http.Handler) http.Handler
 	// Other handles requests for all other paths. Default: status 404.
 	Other http.Handler
@@ -210,7 +214,17 @@ func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
 	if o.Other != nil {
 		mux.Handle("/", o.Other)
 	}
-	return mux
+	served := httpguard.ServedPaths(endpoint)
+	if len(served) == 0 {
+		return mux
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(served, r.URL.Path) {
+			endpoint.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func shutdown(ctx context.Context, server transport.Server, o *ServeOptions) error {

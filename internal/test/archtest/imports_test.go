@@ -94,7 +94,7 @@ transport/oauth/internal/syntax: internal/jsonscan internal/netguard
 transport/oauth:          jsonrpc mcp transport transport/httptransport transport/store transport/oauth/internal/syntax internal/sharedfile internal/httpguard internal/jsonscan internal/netguard internal/peertext internal/procgroup internal/token
                           internal/httpclient net/http os/exec github.com/go-jose/go-jose/v4 github.com/hashicorp/golang-lru/v2
                           golang.org/x/oauth2 golang.org/x/sync
-transport/oauth/proxy:    transport/store transport/oauth transport/oauth/internal/syntax internal/jsonscan internal/netguard internal/state internal/token
+transport/oauth/proxy:    transport/store transport/oauth transport/oauth/internal/syntax internal/httpguard internal/jsonscan internal/netguard internal/state internal/token
                           net/http github.com/hashicorp/golang-lru/v2 golang.org/x/oauth2
 transport/oauth/oauthtest: transport/httptransport net/http github.com/go-jose/go-jose/v4
 

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/jsonscan"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/internal/token"
@@ -323,14 +325,27 @@ func (p *Proxy) Wrap(next http.Handler) http.Handler {
 		p.base + "/authorize": p.authorize,
 		p.base + "/callback":  p.callback,
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if serve := routes[r.URL.Path]; serve != nil {
-			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-			serve(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+	return &wrapped{routes, next}
+}
+
+// A wrapped handler has the endpoints of a proxy before another handler.
+type wrapped struct {
+	routes map[string]http.HandlerFunc
+	next   http.Handler
+}
+
+func (h *wrapped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if serve := h.routes[r.URL.Path]; serve != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		serve(w, r)
+		return
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// ServedPaths makes h an [httpguard.PathServer].
+func (h *wrapped) ServedPaths() []string {
+	return slices.AppendSeq(httpguard.ServedPaths(h.next), maps.Keys(h.routes))
 }
 
 // public returns a handler for an endpoint that uses no cookies, so that scripts of every
