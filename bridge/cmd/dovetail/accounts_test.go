@@ -145,10 +145,10 @@ func gatewayLine(t *testing.T, p *program, u *upstream, login issuer, flags ...s
 		"-client-id", "gateway", "-client-secret-env", "GATEWAY_SECRET", "-operators", "ops"}, flags...)
 }
 
-// as returns the gateway for a person.
+// as returns the gateway for a person, with a token that lasts longer than any test.
 func (g *team) as(t *testing.T, person string) *team {
 	p := *g.program
-	p.token = g.login.token(t, map[string]any{"sub": person})
+	p.token = g.login.token(t, map[string]any{"sub": person, "exp": time.Now().Add(6 * time.Hour).Unix()})
 	return &team{&p, g.login}
 }
 
