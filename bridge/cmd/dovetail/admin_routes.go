@@ -19,14 +19,14 @@ import (
 const storeTimeout = 2 * time.Second
 
 // routeAdmin adds the routes for operators, who have a token of their own.
-func (h *hub) routeAdmin(w *website, mux *http.ServeMux, endpoint *streamable.Endpoint) error {
+func (h *hub) routeAdmin(w *website, mux *http.ServeMux) error {
 	access, err := gateway.NewAuthenticator(&gateway.AuthenticatorOptions{
 		Tokens: map[string]string{h.tokens.Admin: "admin"}, Hosts: h.opts.hosts, Logger: h.logger,
 	})
 	if err != nil {
 		return err
 	}
-	a := &admin{hub: h, endpoint: endpoint}
+	a := &admin{h}
 	routes := http.NewServeMux()
 	for route, serve := range map[string]func(r *http.Request) (any, error){
 		"GET /admin/status":                a.status,
@@ -44,10 +44,7 @@ func (h *hub) routeAdmin(w *website, mux *http.ServeMux, endpoint *streamable.En
 }
 
 // admin serves the routes for operators.
-type admin struct {
-	hub      *hub
-	endpoint *streamable.Endpoint
-}
+type admin struct{ hub *hub }
 
 // An adminRefusal is an error with the status of its response.
 type adminRefusal struct {
@@ -97,7 +94,7 @@ func (a *admin) listTasks(r *http.Request) (any, error) {
 			return nil, fmt.Errorf("the store cannot be read: %s", checked.Error)
 		}
 	}
-	tasks, err := a.hub.clients.Tasks(r.Context(), r.FormValue("ended") == "")
+	tasks, err := a.hub.forms.tasks(r.Context(), r.FormValue("ended") == "")
 	if tasks == nil {
 		tasks = []server.TaskState{}
 	}
@@ -105,11 +102,11 @@ func (a *admin) listTasks(r *http.Request) (any, error) {
 }
 
 func (a *admin) cancelTask(ctx context.Context, id string) error {
-	return refusedTask(a.hub.clients.CancelTask(ctx, id))
+	return refusedTask(a.hub.forms.changeTask(func(s *server.Server) error { return s.CancelTask(ctx, id) }))
 }
 
 func (a *admin) retryTask(ctx context.Context, id string) error {
-	return refusedTask(a.hub.clients.RetryTask(ctx, id))
+	return refusedTask(a.hub.forms.changeTask(func(s *server.Server) error { return s.RetryTask(ctx, id) }))
 }
 
 // refusedTask adds a status to an error.
@@ -123,14 +120,21 @@ func refusedTask(err error) error {
 	return err
 }
 
-func (a *admin) listSessions(*http.Request) (any, error) { return a.endpoint.Sessions(), nil }
+func (a *admin) listSessions(*http.Request) (any, error) {
+	sessions := []streamable.SessionState{}
+	for _, form := range a.hub.forms {
+		sessions = append(sessions, form.endpoint.Sessions()...)
+	}
+	return sessions, nil
+}
 
 func (a *admin) endSession(ctx context.Context, id string) error {
-	found, err := a.endpoint.EndSession(ctx, id)
-	if err == nil && !found {
-		return &adminRefusal{http.StatusNotFound, "there is no session with this id"}
+	for _, form := range a.hub.forms {
+		if found, err := form.endpoint.EndSession(ctx, id); found || err != nil {
+			return err
+		}
 	}
-	return err
+	return &adminRefusal{http.StatusNotFound, "there is no session with this id"}
 }
 
 // A programStatus is what operators see at /admin/status.

@@ -45,12 +45,13 @@ func (p *program) metric(t *testing.T, name string) map[string]string {
 	return values
 }
 
-// begin makes a call that becomes a task, and returns its id. The caller leaves.
-func (p *program) begin(t *testing.T, session *client.Session, tool string) string {
+// begin makes a call in a form that becomes a task, and returns its id. The caller leaves.
+func (p *program) begin(t *testing.T, session *client.Session, form, tool string) string {
 	t.Helper()
+	called, with := formCalls[form](tool, encoded(t, line{Path: p.path("file"), Text: "x"}))
 	tasks := make(chan string, 1)
 	go func() {
-		_, _ = session.CallTool(t.Context(), "shelf__"+tool, line{Path: p.path("file"), Text: "x"}, &client.CallOptions{
+		_, _ = session.CallTool(t.Context(), called, json.RawMessage(with), &client.CallOptions{
 			OnTask: func(task *mcp.Task) { tasks <- task.TaskID },
 		})
 	}()
@@ -91,7 +92,7 @@ func TestOperateTasks(t *testing.T) {
 	asked := first.decide(t, never)
 	var ids []string
 	for i, session := range r.sessions {
-		ids = append(ids, first.begin(t, session, "put"))
+		ids = append(ids, first.begin(t, session, toolsForm, "put"))
 		if i < 2 {
 			isAsked(t, asked)
 		}
@@ -153,14 +154,14 @@ func TestOperateSessions(t *testing.T) {
 	if found == nil || status != succeeded {
 		t.Fatalf("the sessions are %s", said)
 	}
-	if used := first.metric(t, "dovetail_limit_used"); used[`limit="sessions"`] != "1" {
+	if used := first.metric(t, "dovetail_limit_used"); used[`form="tools",limit="sessions"`] != "1" {
 		t.Errorf("in use are %v", used)
 	}
 	if said, status := second.operate(t, "sessions", "cancel", found[1]); status != succeeded {
 		t.Errorf("ending a session of another replica says %s", said)
 	}
 	waittest.Until(t, "the end of the session", func() bool {
-		return first.metric(t, "dovetail_limit_used")[`limit="sessions"`] == "0"
+		return first.metric(t, "dovetail_limit_used")[`form="tools",limit="sessions"`] == "0"
 	})
 	if said, status := first.operate(t, "sessions", "cancel", found[1]); status != failed || !strings.Contains(said, "no session with this id") {
 		t.Errorf("ending it again says %s", said)
@@ -293,8 +294,8 @@ func TestMetricsOfServe(t *testing.T) {
 		"dovetail_draining":                     {""},
 		"dovetail_server_state":                 {`dovetail_server="shelf",state="failed"`, `dovetail_server="shelf",state="idle"`, `dovetail_server="shelf",state="ready"`, `dovetail_server="shelf",state="starting"`, `dovetail_server="shelf",state="stopped"`},
 		"dovetail_server_restarts_total":        {`dovetail_server="shelf"`},
-		"dovetail_limit_used":                   {`limit="calls"`, `limit="held_bytes"`, `limit="retained_bytes"`, `limit="running_tasks"`, `limit="sessions"`, `limit="subscriptions"`, `limit="task_bytes"`},
-		"dovetail_limit_max":                    {`limit="calls"`, `limit="held_bytes"`, `limit="retained_bytes"`, `limit="running_tasks"`, `limit="sessions"`, `limit="subscriptions"`, `limit="task_bytes"`},
+		"dovetail_limit_used":                   {`form="tools",limit="calls"`, `form="tools",limit="held_bytes"`, `form="tools",limit="retained_bytes"`, `form="tools",limit="running_tasks"`, `form="tools",limit="sessions"`, `form="tools",limit="subscriptions"`, `form="tools",limit="task_bytes"`},
+		"dovetail_limit_max":                    {`form="tools",limit="calls"`, `form="tools",limit="held_bytes"`, `form="tools",limit="retained_bytes"`, `form="tools",limit="running_tasks"`, `form="tools",limit="sessions"`, `form="tools",limit="subscriptions"`, `form="tools",limit="task_bytes"`},
 		"dovetail_store_usable":                 {""},
 		"dovetail_store_keys_agree":             {""},
 		"dovetail_tasks":                        {`state="asking"`, `state="running"`, `state="waiting"`},

@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/store"
-	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // Attributes of metrics. Each has few values.
@@ -20,6 +17,7 @@ const (
 	serverKey    = attribute.Key("dovetail.server") // the alias
 	stateKey     = attribute.Key("state")
 	limitKey     = attribute.Key("limit")
+	formKey      = attribute.Key("form")
 	operationKey = attribute.Key("operation")
 	errorKey     = attribute.Key("error.type")
 )
@@ -71,7 +69,7 @@ func (i *instruments) counter(name, description string) metric.Float64Observable
 }
 
 // observe reports the state of the program whenever metrics are read.
-func (t *telemetry) observe(h *hub, endpoint *streamable.Endpoint) error {
+func (t *telemetry) observe(h *hub) error {
 	i := &instruments{meter: t.meter}
 	live := i.gauge("dovetail.live", "", "1 if the program works, 0 if /livez says that it does not.")
 	draining := i.gauge("dovetail.draining", "", "1 if the program ends soon, 0 otherwise.")
@@ -106,22 +104,29 @@ func (t *telemetry) observe(h *hub, endpoint *streamable.Endpoint) error {
 			}
 			o.ObserveFloat64(restarts, float64(s.Restarts), metric.WithAttributes(serverKey.String(s.Alias)))
 		}
-		ofEndpoint, ofServer := endpoint.Stats(), h.clients.Stats()
-		for name, usage := range map[string]transport.Usage{
-			"sessions": ofEndpoint.Sessions, "calls": ofEndpoint.Calls, "subscriptions": ofEndpoint.Subscriptions, "held_bytes": ofEndpoint.HeldBytes,
-			"retained_bytes": ofServer.Retained, "task_bytes": ofServer.TaskBytes, "running_tasks": ofServer.RunningTasks,
-		} {
-			if usage.Max == 0 { // there is no limit, or nothing that it limits yet
-				continue
+		var all server.Stats
+		for _, form := range h.forms {
+			ofEndpoint, ofServer := form.endpoint.Stats(), form.server.Stats()
+			for name, usage := range map[string]transport.Usage{
+				"sessions": ofEndpoint.Sessions, "calls": ofEndpoint.Calls, "subscriptions": ofEndpoint.Subscriptions, "held_bytes": ofEndpoint.HeldBytes,
+				"retained_bytes": ofServer.Retained, "task_bytes": ofServer.TaskBytes, "running_tasks": ofServer.RunningTasks,
+			} {
+				if usage.Max == 0 { // there is no limit, or nothing that it limits yet
+					continue
+				}
+				limit := metric.WithAttributes(limitKey.String(name), formKey.String(form.name))
+				o.ObserveFloat64(used, float64(usage.Used), limit)
+				o.ObserveFloat64(most, float64(usage.Max), limit)
 			}
-			limit := metric.WithAttributes(limitKey.String(name))
-			o.ObserveFloat64(used, float64(usage.Used), limit)
-			o.ObserveFloat64(most, float64(usage.Max), limit)
+			all.TaskAttempts += ofServer.TaskAttempts
+			all.RepeatedAttempts += ofServer.RepeatedAttempts
+			all.LapsedLeases += ofServer.LapsedLeases
+			all.AbandonedTasks += ofServer.AbandonedTasks
 		}
-		o.ObserveFloat64(attempts, float64(ofServer.TaskAttempts))
-		o.ObserveFloat64(repeated, float64(ofServer.RepeatedAttempts))
-		o.ObserveFloat64(lapsed, float64(ofServer.LapsedLeases))
-		o.ObserveFloat64(abandoned, float64(ofServer.AbandonedTasks))
+		o.ObserveFloat64(attempts, float64(all.TaskAttempts))
+		o.ObserveFloat64(repeated, float64(all.RepeatedAttempts))
+		o.ObserveFloat64(lapsed, float64(all.LapsedLeases))
+		o.ObserveFloat64(abandoned, float64(all.AbandonedTasks))
 		if h.store != nil {
 			checked := h.checkStore(ctx)
 			is(usable, checked.Status == "reachable")
@@ -132,7 +137,7 @@ func (t *telemetry) observe(h *hub, endpoint *streamable.Endpoint) error {
 				return nil
 			}
 		}
-		counts, oldest, err := countTasks(ctx, h.clients)
+		counts, oldest, err := h.forms.countTasks(ctx)
 		if err != nil { // the store has failed since
 			return nil
 		}
@@ -143,27 +148,4 @@ func (t *telemetry) observe(h *hub, endpoint *streamable.Endpoint) error {
 		return nil
 	}, i.all...)
 	return err
-}
-
-// countTasks returns how many tasks have not ended, by state, and how long one waits for a worker.
-func countTasks(ctx context.Context, s *server.Server) (counts map[string]int, oldest time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	open, err := s.Tasks(ctx, true)
-	if err != nil {
-		return nil, 0, err
-	}
-	counts = make(map[string]int)
-	for _, task := range open {
-		switch {
-		case task.Waits:
-			counts["waiting"]++
-			oldest = max(oldest, time.Since(task.Updated))
-		case task.Status == mcp.TaskInputRequired:
-			counts["asking"]++
-		default:
-			counts["running"]++
-		}
-	}
-	return counts, oldest, nil
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/console"
 	"github.com/dovetail-go/dovetail/bridge/gateway"
 	"github.com/dovetail-go/dovetail/bridge/pin"
-	"github.com/dovetail-go/dovetail/bridge/search"
 	"github.com/dovetail-go/dovetail/internal/httpguard"
 	"github.com/dovetail-go/dovetail/internal/state"
 	"github.com/dovetail-go/dovetail/mcp"
@@ -40,6 +39,7 @@ var serveCommand = &command{
 -http it serves
 
   /mcp                   clients of MCP
+  /mcp/tools             the same with all tools, with -search at /mcp/search and with -scripts at /mcp/scripts
   /api/v1/rest/          plain HTTP, with an OpenAPI document at openapi.json
   /api/v1/mcp/proxy/     plain HTTP, with a path for each server
   /run                   programs that use the tool server of ipybox
@@ -113,8 +113,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 	flags.StringVar(&o.store, "store", "", "where replicas keep sessions, tasks, questions, approvals and tokens: the `address` of a store, nats://…, redis://… or postgres://…, or a folder for one process. Without it they end with this process")
 	flags.StringVar(&o.storeEnv, "store-env", "", "the environment `variable` with the address of -store, for one with a password")
 	flags.StringVar(&o.lock, "lock", "", "the lock `file` of accepted tools, prompts, resources and skills; others are not offered")
-	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. Paths for plain HTTP keep all tools")
-	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. Paths for plain HTTP keep all tools")
+	flags.BoolVar(&o.search, "search", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other calls them. It saves context with more than about 20 tools. With -http, this is at /mcp/search, and with -search alone also at /mcp; /mcp/tools and paths for plain HTTP keep all tools")
+	flags.BoolVar(&o.scripts, "scripts", false, "offer clients of MCP two tools in place of all: one finds tools by words, the other runs a program in JavaScript or TypeScript that calls them. With -http, this is at /mcp/scripts, and with -scripts alone also at /mcp; /mcp/tools and paths for plain HTTP keep all tools")
 	flags.DurationVar(&o.drain, "drain", 0, "how long requests are served after a signal to end, while /readyz says 503, so that a balancer can send them elsewhere. A second signal ends it")
 	flags.IntVar(&o.maxTasks, "max-tasks", 1000, "how many calls run as tasks at the same time, also those that wait for approval; others wait. One caller may have half as many")
 	flags.BoolVar(&o.recordContents, "record-contents", false, "let the console show arguments and results also if -http is not a loopback address; they are kept in memory")
@@ -144,8 +144,8 @@ func runServe(ctx context.Context, env *environment, sub *command, line []string
 		return misuse("-insecure-launch-without-approval asks nobody: leave out -approve, or say with -policy which calls need approval")
 	case o.noApprovalToken && o.approve != "channel":
 		return misuse("-insecure-no-approval-token is for -approve channel")
-	case o.search && o.scripts:
-		return misuse("-search and -scripts offer the same tools in two ways: expected one of them")
+	case o.http == "" && o.search && o.scripts:
+		return misuse("-search and -scripts offer the same tools in two ways: expected one of them, or -http, where clients choose by the path")
 	case o.expiry <= 0:
 		return misuse("-expiry: expected a positive duration")
 	case o.maxTasks < 1:
@@ -220,7 +220,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	}
 	failed := make(chan error, 1)
 	background.Go(func() {
-		if err := h.clients.Start(running); err == nil {
+		if err := h.forms.start(running); err == nil {
 			close(h.started)
 		} else if running.Err() == nil {
 			failed <- err
@@ -272,7 +272,8 @@ type hub struct {
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
 	server     *server.Server        // of all tools
-	clients    *server.Server        // for clients of MCP: server, or with -search and -scripts one with two tools
+	clients    *server.Server        // of the form at /mcp and over standard input and output
+	forms      forms                 // in which clients of MCP get the tools
 	engine     *code.Engine          // of -scripts
 	site       *website              // nil without -http and -console
 	started    chan struct{}         // closed when the servers have started, with -http
@@ -347,14 +348,14 @@ func (h *hub) open(ctx context.Context) (err error) {
 	}
 	h.recorder.ObserveServer(options)
 	h.middleware = options.Middleware
-	if !h.opts.search && !h.opts.scripts {
+	if slices.Contains(h.opts.forms(), toolsForm) { // otherwise the server has calls only, and no clients
 		options.Store = h.store
 	}
 	h.server = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, options)
 	if err = h.server.Mount(provider, nil); err != nil {
 		return err
 	}
-	return h.openClients()
+	return h.openForms()
 }
 
 // openAccounts makes the accounts of people. Without -store they are in memory.
@@ -368,28 +369,6 @@ func (h *hub) openAccounts() (err error) {
 	client := h.opts.people.registration(h.opts.callers.issuer)
 	h.accounts, err = newAccounts(h.callers, client, &h.opts.logins, kv, h.key, h.events)
 	return err
-}
-
-// openClients makes the server for clients of MCP. With -search and -scripts, the guards and observers of calls are in the
-// server behind it.
-func (h *hub) openClients() (err error) {
-	offered := h.server.Provider()
-	switch {
-	case h.opts.search:
-		offered, err = search.New(offered, &search.Options{Logger: h.logger})
-	case h.opts.scripts:
-		offered, err = h.openScripts(offered)
-	default:
-		h.clients = h.server
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	h.clients = server.New(mcp.Implementation{Name: "dovetail", Version: version()}, &server.Options{
-		Logger: h.logger, OnSession: h.telemetry.server.OnSession, Store: h.store, MaxTasks: h.opts.maxTasks,
-	})
-	return h.clients.Mount(offered, nil)
 }
 
 // configs returns the valid servers of a file, and logs the errors of the others. err is the error of the file.
@@ -480,10 +459,9 @@ func (h *hub) close() error {
 			errs = append(errs, shutdown(ctx))
 		}
 	}
-	for _, s := range []*server.Server{h.clients, h.server} {
-		if s != nil {
-			errs = append(errs, s.Shutdown(ctx))
-		}
+	errs = append(errs, h.forms.shutdown(ctx))
+	if h.server != nil { // it may be that of no form
+		errs = append(errs, h.server.Shutdown(ctx))
 	}
 	if h.site != nil {
 		errs = append(errs, h.site.shutdown(ctx))

@@ -214,7 +214,13 @@ func (p *program) do(ctx context.Context, token, method, path, body string) (sta
 // connect opens an MCP session.
 func (p *program) connect(t *testing.T, opts *client.Options) *client.Session {
 	t.Helper()
-	dialer := streamable.Dial("http://"+p.address+"/mcp", &streamable.DialOptions{
+	return p.connectAt(t, "/mcp", opts)
+}
+
+// connectAt is connect at a path.
+func (p *program) connectAt(t *testing.T, path string, opts *client.Options) *client.Session {
+	t.Helper()
+	dialer := streamable.Dial("http://"+p.address+path, &streamable.DialOptions{
 		Header: func(_ context.Context, header http.Header) error {
 			if p.token != "" {
 				header.Set("Authorization", "Bearer "+p.token)

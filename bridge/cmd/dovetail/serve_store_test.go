@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,13 +58,19 @@ func TestReplicasShareAStore(t *testing.T) {
 	}
 }
 
-// TestWaitingCallContinuesAtAnotherReplica: a call that waits for a person as a task is made once, at another replica, with the roles of
-// its caller, after its replica has ended.
+// TestWaitingCallContinuesAtAnotherReplica: in each form, a call that waits for a person as a task is made once, at another replica, with
+// the roles of its caller, after its replica has ended.
 func TestWaitingCallContinuesAtAnotherReplica(t *testing.T) {
+	for _, form := range []string{toolsForm, searchForm} {
+		t.Run(form, func(t *testing.T) { waitingCallContinues(t, form) })
+	}
+}
+
+func waitingCallContinues(t *testing.T, form string) {
 	login := newIssuer(t)
 	address := newStore(t)
 	flags := func(p *program) []string {
-		return append(p.flags(t), "-store", address, "-issuer", login.URL, "-audience", "shop",
+		return append(p.flags(t), "-search", "-scripts", "-store", address, "-issuer", login.URL, "-audience", "shop",
 			"-role-policy", "ops="+p.write(t, "ops.json", `{"rules": [{"effect": "ask", "names": ["put"]}]}`))
 	}
 	replica := func() *program {
@@ -78,9 +84,10 @@ func TestWaitingCallContinuesAtAnotherReplica(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	tasks := make(chan string, 1)
 	failed := make(chan error, 1)
-	session := first.connect(t, nil)
+	session := first.connectAt(t, "/mcp/"+form, nil)
+	called, with := formCalls[form]("put", encoded(t, line{Path: file, Text: "x"}))
 	go func() {
-		_, err := session.CallTool(ctx, "shelf__put", line{Path: file, Text: "x"}, &client.CallOptions{OnTask: func(task *mcp.Task) { tasks <- task.TaskID }})
+		_, err := session.CallTool(ctx, called, json.RawMessage(with), &client.CallOptions{OnTask: func(task *mcp.Task) { tasks <- task.TaskID }})
 		failed <- err
 	}()
 	var id string
@@ -97,53 +104,17 @@ func TestWaitingCallContinuesAtAnotherReplica(t *testing.T) {
 		t.Error(err)
 	}
 	second.decide(t, accept)
-	result, err := second.connect(t, nil).Task(id).Wait(t.Context(), nil)
+	for _, other := range []string{toolsForm, searchForm, scriptsForm} {
+		if _, err := second.connectAt(t, "/mcp/"+other, nil).Task(id).Get(t.Context()); (err == nil) != (other == form) {
+			t.Errorf("the task of %s is found in %s: %v", form, other, err)
+		}
+	}
+	result, err := second.connectAt(t, "/mcp/"+form, nil).Task(id).Wait(t.Context(), nil)
 	if err != nil || result.IsError {
 		t.Errorf("the result is %+v %v", result, err)
 	}
 	if done, err := os.ReadFile(file); err != nil || string(done) != "x\n" {
 		t.Errorf("the tool has written %q %v", done, err)
-	}
-}
-
-// TestSessionsMoveBetweenReplicas: a session that was opened at one replica is served by another one.
-func TestSessionsMoveBetweenReplicas(t *testing.T) {
-	address := newStore(t)
-	for _, forms := range [][]string{nil, {"-search"}, {"-scripts"}} {
-		first := start(t, append([]string{"-store", address, "-approve", "none"}, forms...)...)
-		second := start(t, append([]string{"-store", address, "-approve", "none"}, forms...)...)
-		post := func(p *program, session, body string) (http.Header, string) {
-			t.Helper()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.address+"/mcp", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			header := http.Header{
-				"Authorization": {"Bearer " + p.token}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-				"Mcp-Protocol-Version": {"2025-11-25"},
-			}
-			if session != "" {
-				header.Set("Mcp-Session-Id", session)
-			}
-			maps.Copy(request.Header, header)
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			var text bytes.Buffer
-			_, _ = text.ReadFrom(response.Body)
-			return response.Header, text.String()
-		}
-		opened, text := post(first, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
-		session := opened.Get("Mcp-Session-Id")
-		if session == "" {
-			t.Fatalf("%v: there is no session: %s", forms, text)
-		}
-		post(first, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		if _, text := post(second, session, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(text, `"tools":[`) {
-			t.Errorf("%v: the other replica answers %s", forms, text)
-		}
 	}
 }
 

@@ -57,16 +57,18 @@ func randomKey() (*state.Key, error) {
 	return state.FixedKey(ring), nil
 }
 
-// tokens are those that all replicas accept.
+// tokens are those that all replicas accept, and Forms, which nobody sends: the key of the parts of the store is derived from it.
 type tokens struct {
 	Client   string `json:"client"`
 	Operator string `json:"operator"`
 	Viewer   string `json:"viewer"`
 	Admin    string `json:"admin"`
+	Forms    string `json:"forms"`
 }
 
 func newTokens() tokens {
-	return tokens{rand.Text(), rand.Text() + rand.Text(), rand.Text() + rand.Text(), rand.Text() + rand.Text()}
+	secret := func() string { return rand.Text() + rand.Text() }
+	return tokens{rand.Text(), secret(), secret(), secret(), secret()}
 }
 
 // tokensName is the name of the record of the tokens.
@@ -76,12 +78,13 @@ const tokensName = "serve/tokens"
 func sharedTokens(ctx context.Context, shared store.Store, key *state.Key) (tokens, error) {
 	records := state.NewRecords[tokens](shared, key)
 	record, err := records.Put(ctx, tokensName, func(r *state.Record[tokens]) error {
-		if r.Stored() && r.Value.Admin != "" {
+		if r.Stored() && r.Value.Forms != "" {
 			return state.ErrUnchanged
 		}
 		made := newTokens()
 		r.Value = tokens{
 			cmp.Or(r.Value.Client, made.Client), cmp.Or(r.Value.Operator, made.Operator), cmp.Or(r.Value.Viewer, made.Viewer), cmp.Or(r.Value.Admin, made.Admin),
+			cmp.Or(r.Value.Forms, made.Forms),
 		}
 		return nil
 	})

@@ -176,18 +176,26 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	plain := gateway.New(h.server, &gateway.Options{States: h.bridge.States, Authenticator: access, Logger: h.logger})
 	opts := &streamable.Options{Hosts: h.opts.hosts, Logger: h.logger}
 	h.recorder.TraceClients(&opts.Conn)
-	endpoint := streamable.Handler(h.clients, opts)
 	clients := http.NewServeMux()
 	clients.Handle("/", h.afterStart(tools))
-	clients.Handle("/mcp", access.Handler(endpoint))
-	clients.Handle("/mcp/{$}", access.Handler(endpoint))
+	for i, form := range h.forms {
+		form.endpoint = streamable.Handler(form.server, opts)
+		paths := []string{"/mcp/" + form.name}
+		if i == 0 {
+			paths = append(paths, "/mcp")
+		}
+		for _, path := range paths {
+			clients.Handle(path, access.Handler(form.endpoint))
+			clients.Handle(path+"/{$}", access.Handler(form.endpoint))
+		}
+	}
 	clients.Handle("/api/v1/mcp/proxy/", h.afterStart(http.StripPrefix("/api/v1/mcp/proxy", plain.Proxy())))
 	clients.Handle("/api/v1/rest/", h.afterStart(http.StripPrefix("/api/v1/rest", plain.REST(nil))))
 	clients.Handle("/metrics", access.Handler(h.telemetry.metrics))
 	clients.Handle("/states", access.Handler(http.HandlerFunc(h.states)))
 	admitted := http.Handler(clients)
 	if h.callers != nil {
-		if admitted, err = h.callers.protect(clients, w.listener.Addr().String(), h.clients.Scopes, h.opts.origins()); err != nil {
+		if admitted, err = h.callers.protect(clients, w.listener.Addr().String(), h.forms.scopes, h.opts.origins()); err != nil {
 			return err
 		}
 	}
@@ -199,13 +207,13 @@ func (h *hub) routeClients(w *website, mux *http.ServeMux) error {
 	mux.Handle("/", admitted)
 	mux.Handle("GET /livez", h.live)
 	mux.HandleFunc("GET /readyz", h.ready)
-	if err := h.routeAdmin(w, mux, endpoint); err != nil {
+	if err := h.routeAdmin(w, mux); err != nil {
 		return err
 	}
-	if err := h.telemetry.observe(h, endpoint); err != nil {
+	if err := h.telemetry.observe(h); err != nil {
 		return err
 	}
-	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.clients.Shutdown, h.server.Shutdown, func(context.Context) error { return endpoint.Close() })
+	w.frontends = append(w.frontends, tools.Shutdown, plain.Shutdown, h.forms.shutdown, h.server.Shutdown, h.forms.close)
 	if h.callers != nil {
 		fmt.Fprintf(h.env.stderr, "clients  %s\n", h.callers)
 	} else if token != h.opts.token {
