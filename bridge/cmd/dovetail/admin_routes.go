@@ -172,7 +172,7 @@ type serverStatus struct {
 func (a *admin) status(r *http.Request) (any, error) {
 	h := a.hub
 	s := &programStatus{
-		Version: version(), Ready: h.isReady() == nil, Draining: h.draining.Load(), Wedged: h.live.isWedged(r.Context()), Servers: h.serverStatuses(),
+		Version: version(), Ready: h.isReady() == nil, Draining: h.draining.Load(), Wedged: h.live.isWedged(r.Context(), liveTimeout), Servers: h.serverStatuses(),
 	}
 	if h.store != nil {
 		checked := h.checkStore(r.Context())

@@ -15,6 +15,8 @@ import (
 const (
 	// liveTimeout is how long a server that works may take for a request of its own, also on a machine with too much to do.
 	liveTimeout = 15 * time.Second
+	// scrapeTimeout is the same for metrics, for which Prometheus waits 10 s.
+	scrapeTimeout = 5 * time.Second
 	// logTimeout is how long a write to standard error may take.
 	logTimeout = 4 * time.Second
 	// liveAge is how long the answer to such a request is valid.
@@ -35,24 +37,31 @@ func newLiveness(server transport.Binder, stderr *timedWriter) *liveness {
 	return &liveness{server: server, stderr: stderr, asking: make(chan struct{}, 1)}
 }
 
-// isWedged reports whether the program is wedged. It takes little longer than liveTimeout.
-func (l *liveness) isWedged(ctx context.Context) bool {
+// isWedged reports whether the program is wedged: whether a request is not answered within a time, which is at most liveTimeout.
+func (l *liveness) isWedged(ctx context.Context, within time.Duration) bool {
 	if l.stderr.blocked() > logTimeout {
 		return true
 	}
-	l.asking <- struct{}{} // at most for one request, whose answer is then new
+	select {
+	case l.asking <- struct{}{}: // the answer to the request of another probe is new
+	case <-time.After(within):
+		return true
+	}
 	defer func() { <-l.asking }()
 	if time.Since(l.asked) > liveAge {
-		l.silent = l.ask(context.WithoutCancel(ctx))
-		l.asked = time.Now()
+		silent := l.ask(context.WithoutCancel(ctx), within)
+		if silent && within < liveTimeout { // a probe with more time may find that it works
+			return true
+		}
+		l.silent, l.asked = silent, time.Now()
 	}
 	return l.silent
 }
 
 // ask makes a request as clients make it, and reports whether it was not answered in time. Any answer is one: a program that ends
 // refuses requests.
-func (l *liveness) ask(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+func (l *liveness) ask(ctx context.Context, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() { answered <- l.ping(ctx) }()
@@ -74,7 +83,7 @@ func (l *liveness) ping(ctx context.Context) error {
 
 // ServeHTTP answers a probe. It has no details, needs no token and accepts every Host, since an orchestrator sends an address.
 func (l *liveness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if l.isWedged(r.Context()) {
+	if l.isWedged(r.Context(), liveTimeout) {
 		http.Error(w, "this program does not work", http.StatusServiceUnavailable)
 		return
 	}

@@ -42,24 +42,53 @@ func TestServerThatDoesNotAnswerIsWedged(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := newLiveness(s, &timedWriter{out: io.Discard})
-		if l.isWedged(t.Context()) {
+		if l.isWedged(t.Context(), liveTimeout) {
 			t.Error("a server that answers is wedged")
 		}
 		lock <- struct{}{}
 		<-time.After(2 * liveAge)
 		began := time.Now()
-		if !l.isWedged(t.Context()) || time.Since(began) > liveTimeout {
+		if !l.isWedged(t.Context(), liveTimeout) || time.Since(began) > liveTimeout {
 			t.Errorf("a server that does not answer is not wedged after %v", time.Since(began))
+		}
+		<-time.After(2 * liveAge)
+		probed := make(chan bool)
+		go func() { probed <- l.isWedged(t.Context(), liveTimeout) }()
+		synctest.Wait()
+		began = time.Now() // metrics do not wait for the probe
+		if !l.isWedged(t.Context(), scrapeTimeout) || time.Since(began) > scrapeTimeout {
+			t.Errorf("for metrics it is not wedged after %v", time.Since(began))
+		}
+		<-lock
+		if <-probed {
+			t.Error("a server that answers before the end of a probe is wedged")
+		}
+		if l.isWedged(t.Context(), scrapeTimeout) {
+			t.Error("then it is wedged for metrics")
+		}
+		lock <- struct{}{}
+		<-time.After(2 * liveAge)
+		if !l.isWedged(t.Context(), scrapeTimeout) {
+			t.Error("for metrics, a server that does not answer is not wedged")
+		}
+		<-lock
+		if l.isWedged(t.Context(), liveTimeout) {
+			t.Error("what metrics say is the answer of a probe")
+		}
+		lock <- struct{}{}
+		<-time.After(2 * liveAge)
+		if !l.isWedged(t.Context(), liveTimeout) {
+			t.Error("a server that does not answer is not wedged")
 		}
 		<-lock
 		<-time.After(2 * liveAge)
-		if l.isWedged(t.Context()) {
+		if l.isWedged(t.Context(), liveTimeout) {
 			t.Error("a server that answers again is wedged")
 		}
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if l.isWedged(t.Context()) {
+		if l.isWedged(t.Context(), liveTimeout) {
 			t.Error("a server that refuses requests is wedged")
 		}
 	})
@@ -108,13 +137,13 @@ func TestBlockedLogIsWedged(t *testing.T) {
 		}
 	}
 	waittest.Until(t, "a live program", isLive(http.StatusOK))
-	for blocked := false; !blocked; { // each call writes lines
+	isWedged := isLive(http.StatusServiceUnavailable)
+	waittest.Until(t, "a wedged program", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, _, err := p.do(ctx, p.token, http.MethodPost, "/api/v1/rest/tools/shelf__drop", `{}`)
-		cancel()
-		blocked = err != nil
-	}
-	waittest.Until(t, "a wedged program", isLive(http.StatusServiceUnavailable))
+		defer cancel()
+		_, _, _ = p.do(ctx, p.token, http.MethodPost, "/api/v1/rest/tools/shelf__drop", `{}`) // each call writes lines, until one waits
+		return isWedged()
+	})
 	reading = true
 	goOn()
 	waittest.Until(t, "a live program again", isLive(http.StatusOK))

@@ -71,7 +71,7 @@ func (i *instruments) counter(name, description string) metric.Float64Observable
 // observe reports the state of the program whenever metrics are read.
 func (t *telemetry) observe(h *hub) error {
 	i := &instruments{meter: t.meter}
-	live := i.gauge("dovetail.live", "", "1 if the program works, 0 if /livez says that it does not.")
+	live := i.gauge("dovetail.live", "", "1 if the program works, 0 if it does not answer within 5 seconds or cannot write its log.")
 	draining := i.gauge("dovetail.draining", "", "1 if the program ends soon, 0 otherwise.")
 	states := i.gauge("dovetail.server.state", "", "1 for the state of each server behind, 0 for its other states.")
 	restarts := i.counter("dovetail.server.restarts", "How often a server behind was started again.")
@@ -96,7 +96,7 @@ func (t *telemetry) observe(h *hub) error {
 			}
 			o.ObserveFloat64(of, number, metric.WithAttributes(attributes...))
 		}
-		is(live, !h.live.isWedged(ctx))
+		is(live, !h.live.isWedged(ctx, scrapeTimeout))
 		is(draining, h.draining.Load())
 		for _, s := range h.bridge.States() {
 			for _, state := range serverStates {
