@@ -32,8 +32,9 @@ import (
 type upstream struct {
 	url       string
 	issuer    string
-	provider  atomic.Pointer[oauthtest.Server] // at issuer
-	refuse    atomic.Pointer[string]           // the person whose tokens it refuses
+	provider  atomic.Pointer[oauthtest.Server]  // at issuer
+	verifier  atomic.Pointer[oauth.JWTVerifier] // with the keys of provider
+	refuse    atomic.Pointer[string]            // the person whose tokens it refuses
 	refreshed atomic.Int64
 	revoked   atomic.Int64
 	exchanged atomic.Int64
@@ -68,10 +69,6 @@ func newUpstream(t *testing.T, life time.Duration) *upstream {
 		}
 		u.provider.Load().ServeHTTP(w, r)
 	})
-	verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: u.issuer, AllowLoopback: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := server.New(mcp.Implementation{Name: "upstream", Version: "1"}, &server.Options{Guards: []mcp.Guard{{
 		Name: "private", Visible: func(ctx context.Context, _ *mcp.Caller, target *mcp.Target) bool {
 			grant, private := oauth.FromContext(ctx), u.private.Load()
@@ -96,7 +93,7 @@ func newUpstream(t *testing.T, life time.Duration) *upstream {
 			return
 		}
 		handler.ServeHTTP(w, r)
-	}), &oauth.ProtectOptions{Resource: u.url, AuthorizationServers: []string{u.issuer}, Verifier: verifier})
+	}), &oauth.ProtectOptions{Resource: u.url, AuthorizationServers: []string{u.issuer}, Verifier: u})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +113,17 @@ func (u *upstream) startProvider(t *testing.T, life time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	verifier, err := oauth.NewJWTVerifier(&oauth.JWTOptions{Issuer: u.issuer, AllowLoopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	u.provider.Store(provider)
+	u.verifier.Store(verifier)
+}
+
+// Verify verifies a token of the provider.
+func (u *upstream) Verify(ctx context.Context, token oauth.Secret, audience string) (*oauth.Grant, error) {
+	return u.verifier.Load().Verify(ctx, token, audience)
 }
 
 // A team is the program with people, and the upstream behind it.
