@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { visit } from "./browser.mjs";
+import { eventually, visit } from "./browser.mjs";
 import { call, DESK, Host, open, outcome, rowOf } from "./console-host.mjs";
 
 /** Sends the messages of the client in a transcript to dovetail replay, and compares the answers with those in the transcript. */
@@ -49,7 +49,9 @@ export async function saves_a_call({ browser }) {
       const begins = files === "modern" ? '"method":"server/discover"' : '"method":"initialize"';
       assert.ok(messages[0].text.includes(begins), messages[0].text);
       assert.ok(messages.at(-1).text.includes('"structuredContent":{"id":9007199254740993,"price":1.10,'), messages.at(-1).text);
+      const before = await page.locator(".calls tbody tr").count();
       await call(client, "echo", { text: "x".repeat(70_000) });
+      await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), before + 1));
       await rowOf(page, "echo").locator("a").click();
       await page.getByText("This call cannot be saved as a transcript").waitFor();
       assert.equal(await page.getByRole("button", { name: "Save as a transcript" }).count(), 0);
