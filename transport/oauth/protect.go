@@ -66,13 +66,13 @@ func Protect(handler http.Handler, opts *ProtectOptions) (http.Handler, error) {
 }
 
 type protector struct {
-	handler    http.Handler
-	options    ProtectOptions
-	metadata   *publishedMetadata // nil if there is no authorization server
-	implies    map[string][]string
-	guard      *httpguard.Guard
-	proofs     *proofChecker
-	lastLogged atomic.Int64 // when something was last logged, in seconds
+	handler                  http.Handler
+	options                  ProtectOptions
+	metadata                 *publishedMetadata // nil if there is no authorization server
+	implies                  map[string][]string
+	guard                    *httpguard.Guard
+	proofs                   *proofChecker
+	lastFailure, lastRefusal atomic.Int64 // when one was last logged, in seconds
 }
 
 func newProtector(handler http.Handler, opts *ProtectOptions) (*protector, error) {
@@ -249,13 +249,13 @@ func (p *protector) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	header.Set("Cache-Control", "no-store")
 	refused, ok := errors.AsType[*refusal](err)
 	if !ok {
-		p.log(slog.LevelError, "oauth: a token could not be verified", err)
+		p.log(&p.lastFailure, slog.LevelError, "oauth: a token could not be verified", err)
 		header.Set("Retry-After", "5")
 		httpguard.RefuseUnread(w, r, http.StatusServiceUnavailable, jsonrpc.Busy, "tokens cannot be verified at present")
 		return
 	}
 	if _, invalid := errors.AsType[*InvalidTokenError](refused.err); invalid && !errors.Is(refused.err, errExpired) {
-		p.log(slog.LevelWarn, "oauth: a token was refused", refused.err)
+		p.log(&p.lastRefusal, slog.LevelWarn, "oauth: a token was refused", refused.err)
 	}
 	if refused.nonce != "" {
 		header.Set("DPoP-Nonce", refused.nonce)
@@ -268,10 +268,10 @@ func (p *protector) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	httpguard.RefuseUnread(w, r, refused.status, jsonrpc.InvalidRequest, refused.err.Error())
 }
 
-// log logs what is wrong with a token, at most once a second: anyone can cause that.
-func (p *protector) log(level slog.Level, message string, err error) {
-	now, last := time.Now().Unix(), p.lastLogged.Load()
-	if now != last && p.lastLogged.CompareAndSwap(last, now) {
+// log logs what is wrong with a token, at most once a second: anyone can cause that. at is when it was last logged.
+func (p *protector) log(at *atomic.Int64, level slog.Level, message string, err error) {
+	now, last := time.Now().Unix(), at.Load()
+	if now != last && at.CompareAndSwap(last, now) {
 		p.options.Logger.Log(context.Background(), level, message, "audience", p.options.Audience, "error", err)
 	}
 }

@@ -79,7 +79,7 @@ type ProtectOptions struct {
 	// negative means no grace.
 	Grace time.Duration
 	// Logger receives why tokens could not be verified, and why others than expired ones were
-	// refused, without the tokens, at most once a second. Default slog.Default().
+	// refused, without the tokens, each at most once a second. Default slog.Default().
 	Logger *slog.Logger
 }
 

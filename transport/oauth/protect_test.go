@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -324,6 +325,28 @@ func TestTokenWhoseRequestHasEnded(t *testing.T) {
 			t.Errorf("%s: status %d, %v", name, res.StatusCode, res.Header)
 		}
 	}
+}
+
+// A refused token does not keep a failure of the same second out of the log.
+func TestRefusalsHideNoFailures(t *testing.T) {
+	logs := &logBuffer{}
+	h := protected(t, newSigner(t, "k"), &recordingHandler{}, func(o *oauth.ProtectOptions) {
+		o.Verifier, o.Logger = failsForFail{}, logs.logger()
+	})
+	do(h, "POST", "/mcp", bearer("refuse"), "{}")
+	do(h, "POST", "/mcp", bearer("fail"), "{}")
+	if text := logs.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "level=ERROR") {
+		t.Errorf("the log is %s", text)
+	}
+}
+
+type failsForFail struct{}
+
+func (failsForFail) Verify(_ context.Context, token oauth.Secret, _ string) (*oauth.Grant, error) {
+	if token == "fail" {
+		return nil, errors.New("it has failed")
+	}
+	return nil, &oauth.InvalidTokenError{Reason: "not one"}
 }
 
 // Failures that anyone can cause are logged at most once a second. A token that has expired is no failure.
