@@ -54,7 +54,7 @@ func (a *accounts) connect(ctx context.Context, server *userServer, principal, b
 		}
 	}}
 	// The server may have forgotten a registration with which no account works. It then shows an error in place of a login.
-	tokens := &connectionStore{accounts: a, server: server, anew: !a.areConnected(server), values: make(map[string]string)}
+	tokens := &connectionStore{accounts: a, server: server, register: !a.areConnected(server), values: make(map[string]string)}
 	client, err := a.networks.clientOf(server.Resolved, flow, tokens)
 	if err != nil {
 		end()

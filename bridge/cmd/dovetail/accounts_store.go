@@ -116,7 +116,7 @@ func (s *accountStore) Lock(ctx context.Context, _ string) (unlock func(), err e
 type connectionStore struct {
 	accounts *accounts
 	server   *userServer
-	anew     bool // the program is registered again
+	register bool // the program is registered again, instead of using the registration of earlier people
 	mu       sync.Mutex
 	values   map[string]string // that the account gets
 }
@@ -126,7 +126,7 @@ func (s *connectionStore) Load(ctx context.Context, key string) (oauth.Secret, e
 	s.mu.Lock()
 	value, ok := s.values[key]
 	s.mu.Unlock()
-	if ok || isLogin(key) || s.anew && isDynamic(key) {
+	if ok || isLogin(key) || s.register && isDynamic(key) {
 		return oauth.Secret(value), nil
 	}
 	registration, err := s.accounts.registration(ctx, s.server, key)

@@ -58,7 +58,6 @@ func (h *hub) openForms() error {
 		}
 		h.forms = append(h.forms, &form{name: name, server: s})
 	}
-	h.clients = h.forms[0].server
 	return nil
 }
 
@@ -109,19 +108,13 @@ func (f forms) start(ctx context.Context) error {
 	return nil
 }
 
-// shutdown ends the servers: that of all tools at last, since calls of the others run there.
+// shutdown ends the servers, except that of all tools, in which calls of the others run.
 func (f forms) shutdown(ctx context.Context) error {
 	var errs []error
-	var last *server.Server
 	for _, form := range f {
-		if form.name == toolsForm {
-			last = form.server
-			continue
+		if form.name != toolsForm {
+			errs = append(errs, form.server.Shutdown(ctx))
 		}
-		errs = append(errs, form.server.Shutdown(ctx))
-	}
-	if last != nil {
-		errs = append(errs, last.Shutdown(ctx))
 	}
 	return errors.Join(errs...)
 }

@@ -37,19 +37,22 @@ func newLiveness(server transport.Binder, stderr *timedWriter) *liveness {
 	return &liveness{server: server, stderr: stderr, asking: make(chan struct{}, 1)}
 }
 
-// isWedged reports whether the program is wedged: whether a request is not answered within a time, which is at most liveTimeout.
+// isWedged reports whether the program is wedged: whether a request is not answered within a time, which is at most liveTimeout. It does
+// not take longer.
 func (l *liveness) isWedged(ctx context.Context, within time.Duration) bool {
 	if l.stderr.blocked() > logTimeout {
 		return true
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
 	select {
 	case l.asking <- struct{}{}: // the answer to the request of another probe is new
-	case <-time.After(within):
+	case <-ctx.Done():
 		return true
 	}
 	defer func() { <-l.asking }()
 	if time.Since(l.asked) > liveAge {
-		silent := l.ask(context.WithoutCancel(ctx), within)
+		silent := l.ask(ctx)
 		if silent && within < liveTimeout { // a probe with more time may find that it works
 			return true
 		}
@@ -60,9 +63,7 @@ func (l *liveness) isWedged(ctx context.Context, within time.Duration) bool {
 
 // ask makes a request as clients make it, and reports whether it was not answered in time. Any answer is one: a program that ends
 // refuses requests.
-func (l *liveness) ask(ctx context.Context, within time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
+func (l *liveness) ask(ctx context.Context) bool {
 	answered := make(chan error, 1)
 	go func() { answered <- l.ping(ctx) }()
 	select {

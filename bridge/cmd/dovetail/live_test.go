@@ -68,8 +68,12 @@ func TestServerThatDoesNotAnswerIsWedged(t *testing.T) {
 		}
 		lock <- struct{}{}
 		<-time.After(2 * liveAge)
-		if !l.isWedged(t.Context(), scrapeTimeout) {
-			t.Error("for metrics, a server that does not answer is not wedged")
+		first := make(chan bool)
+		go func() { first <- l.isWedged(t.Context(), scrapeTimeout) }()
+		<-time.After(2 * time.Second)
+		began = time.Now() // also for one that waits for another before it
+		if !l.isWedged(t.Context(), scrapeTimeout) || !<-first || time.Since(began) > scrapeTimeout {
+			t.Errorf("for metrics, a server that does not answer is not wedged after %v", time.Since(began))
 		}
 		<-lock
 		if l.isWedged(t.Context(), liveTimeout) {

@@ -203,7 +203,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	if err := h.open(ctx); err != nil {
 		return err
 	}
-	h.live = newLiveness(h.clients, written)
+	h.live = newLiveness(h.forms[0].server, written)
 	if o.http != "" || o.console != "" {
 		if h.site, err = h.newWebsite(); err != nil {
 			return err
@@ -216,7 +216,7 @@ func serve(ctx context.Context, o *serveOptions, env *environment) (err error) {
 	if o.http == "" {
 		opts := &stdio.ServeOptions{Logger: h.logger}
 		h.recorder.TraceClients(&opts.Conn)
-		return stdio.Serve(ctx, h.clients, opts)
+		return stdio.Serve(ctx, h.forms[0].server, opts)
 	}
 	failed := make(chan error, 1)
 	background.Go(func() {
@@ -272,8 +272,7 @@ type hub struct {
 	journal    *approval.FileJournal // nil without -journal
 	channel    *channel.Channel      // of approvers, or nil
 	server     *server.Server        // of all tools
-	clients    *server.Server        // of the form at /mcp and over standard input and output
-	forms      forms                 // in which clients of MCP get the tools
+	forms      forms                 // in which clients of MCP get the tools; the first one is at /mcp and over standard input and output
 	engine     *code.Engine          // of -scripts
 	site       *website              // nil without -http and -console
 	started    chan struct{}         // closed when the servers have started, with -http
@@ -460,7 +459,7 @@ func (h *hub) close() error {
 		}
 	}
 	errs = append(errs, h.forms.shutdown(ctx))
-	if h.server != nil { // it may be that of no form
+	if h.server != nil {
 		errs = append(errs, h.server.Shutdown(ctx))
 	}
 	if h.site != nil {

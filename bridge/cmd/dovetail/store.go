@@ -57,7 +57,7 @@ func randomKey() (*state.Key, error) {
 	return state.FixedKey(ring), nil
 }
 
-// tokens are those that all replicas accept, and Forms, which nobody sends: the key of the parts of the store is derived from it.
+// tokens are those that all replicas accept. Forms is not one, but the secret from which the keys of the parts of the store are derived.
 type tokens struct {
 	Client   string `json:"client"`
 	Operator string `json:"operator"`
