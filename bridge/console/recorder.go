@@ -127,7 +127,7 @@ func (r *Recorder) ObserveUpstream(config *bridge.Config) {
 	})
 	onSession := config.OnSession
 	config.OnSession = func(ctx context.Context, caller *mcp.Caller) (ended func(reason error)) {
-		version.Store(&caller.Version)
+		version.Store(new(caller.Version))
 		if onSession == nil {
 			return nil
 		}
