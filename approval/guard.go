@@ -10,6 +10,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/internal/peertext"
 	"github.com/dovetail-go/dovetail/internal/state"
+	"github.com/dovetail-go/dovetail/internal/task"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/policy"
 	"github.com/dovetail-go/dovetail/transport/store"
@@ -191,7 +192,9 @@ func (g *guard) runApproved(ctx context.Context, call *mcp.Call, d policy.Decisi
 	grant, err := g.openGrant(ctx, own, target, d)
 	if err != nil {
 		refused := g.refuse(&target, codeOf(err, Failed), err)
-		_, refused.mayBeCalled = own.Load(g.tokenKey(target))
+		if _, refused.mayBeCalled = own.Load(g.tokenKey(target)); refused.mayBeCalled {
+			task.OutcomeLost(ctx)
+		}
 		return nil, refused
 	}
 	own.OnDone(func() { g.callDone(ctx, grant) })

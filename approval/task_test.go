@@ -74,6 +74,7 @@ type taskFixture struct {
 	journal *approvaltests.MemoryJournal
 	options *approval.Options
 	inner   []mcp.Guard // of the tool, after the approval
+	passOn  mcp.Handler // of the tool, if it passes calls on and has no function
 	runs    atomic.Int32
 }
 
@@ -96,6 +97,13 @@ func (f *taskFixture) serve(approver approval.Approver, shared store.Store) *ser
 		f.runs.Add(1)
 		return "written", nil
 	})
+	if f.passOn != nil {
+		definition := mcp.NewDefinition([]byte(`{"name":"write","inputSchema":{"type":"object"}}`))
+		entry := &server.Entry{Target: mcp.Target{Kind: mcp.KindTool, Name: "write", Definition: definition}, Handle: f.passOn, Forwards: true}
+		if err := s.Replace(entry); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 	f.t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	if err := s.Start(f.t.Context()); err != nil {
 		f.t.Fatal(err)
@@ -595,6 +603,43 @@ func TestExecutedTaskIsNotRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// If a replica is killed while it passes an approved call on, the next one does not pass it on again. The task fails, and the operator
+// sees that it was abandoned.
+func TestPassedOnCallIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTaskFixture(t)
+		shared := newShared(t)
+		f.options.Store, f.options.Expiry = shared, time.Hour
+		hangs := make(chan struct{})
+		f.passOn = func(context.Context, *mcp.Call) (mcp.Result, error) {
+			f.runs.Add(1)
+			<-hangs // as if the replica was killed
+			return nil, errors.New("killed")
+		}
+		connection := &cutStore{Store: shared}
+		id := f.start(f.dial(f.serve(nil, connection), client.Modern))
+		asked, _ := f.last()
+		if err := asked.Accept(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		f.wantRuns(1)
+		connection.cut.Store(true)
+		second := f.serve(nil, shared)
+		session := f.dial(second, client.Modern)
+		f.pass(5 * time.Minute)
+		if state := f.get(session, id); !strings.Contains(string(state.Result), string(approval.Spent)) {
+			t.Errorf("the task is %+v %s", state, state.Result)
+		}
+		if got := second.Stats(); got.LapsedLeases != 1 || got.RepeatedAttempts != 1 || got.AbandonedTasks != 1 {
+			t.Errorf("the operator sees %+v", got)
+		}
+		close(hangs)
+		synctest.Wait()
+		f.wantRuns(1)
+	})
 }
 
 // Without a store of approvals, a request ends with its replica. The call has not begun, and asks again at the next

@@ -109,6 +109,7 @@ func (u *Upstream) runTask(ctx context.Context, call *mcp.Call, how forwarding) 
 	var state *mcp.Task
 	if f.ID == "" {
 		if f.Sent {
+			task.OutcomeLost(ctx)
 			return nil, &UpstreamError{Server: u.alias, Failure: Lost, Delivery: jsonrpc.MaybeExecuted, Err: errInterrupted}
 		}
 		result, err := f.send(ctx, how)

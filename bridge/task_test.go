@@ -624,6 +624,9 @@ func TestInterruptedCallIsNotRepeated(t *testing.T) {
 		if s.called() != 1 {
 			t.Errorf("the server got %d calls", s.called())
 		}
+		if got := second.Stats(); got.AbandonedTasks != 1 || got.RepeatedAttempts != 1 {
+			t.Errorf("for the operator, there are %d abandoned tasks and %d repeated attempts", got.AbandonedTasks, got.RepeatedAttempts)
+		}
 	})
 }
 

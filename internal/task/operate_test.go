@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -53,6 +54,57 @@ func TestStats(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A call that is only passed on has no function that begins: a later attempt finds out that it was made, and that its outcome is lost.
+func TestStatsOfLostOutcomes(t *testing.T) {
+	lost := func(ctx context.Context, _ *task.Run) task.Outcome {
+		task.OutcomeLost(ctx)
+		return task.Outcome{Result: json.RawMessage(`{"isError":true}`), Failed: true}
+	}
+	for _, tc := range []struct {
+		name string
+		run  func(ctx context.Context, run *task.Run) task.Outcome // of the replica that finds the task
+		want uint64
+	}{
+		{"the call fails", lost, 1},
+		{"the call goes on without it", func(ctx context.Context, run *task.Run) task.Outcome {
+			task.OutcomeLost(ctx)
+			return done(ctx, run)
+		}, 0},
+		{"the call fails for another reason", func(context.Context, *task.Run) task.Outcome {
+			return task.Outcome{Result: json.RawMessage(`{"isError":true}`), Failed: true}
+		}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				dead := r.replica(untilEnd)
+				r.create(dead, task.Spec{})
+				synctest.Wait()
+				dead.kill()
+				alive := r.replica(tc.run)
+				alive.Start()
+				<-time.After(2 * 30 * time.Second)
+				synctest.Wait()
+				if got := alive.Stats(); got.Abandoned != tc.want || got.Repeated != 1 {
+					t.Errorf("the other replica has %+v, want %d abandoned", got, tc.want)
+				}
+			})
+		})
+	}
+	t.Run("the first attempt", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e := newRig(t).replica(lost)
+			if _, err := e.Create(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got := e.Stats(); got.Abandoned != 0 || got.Attempts != 1 {
+				t.Errorf("the replica has %+v", got)
+			}
+		})
+	})
 }
 
 // An operator sees the tasks of all clients and replicas, and cancels and retries them.

@@ -53,6 +53,15 @@ func Postponed(ctx context.Context) bool {
 	return !r.begun
 }
 
+// OutcomeLost says that an earlier run of the task may have made the call, and that the run with the context ctx does not make it
+// again, since the outcome is lost. If this run fails, its task counts as abandoned. It has no effect in the first run of a task, and
+// for the context of a call that is no task.
+func OutcomeLost(ctx context.Context) {
+	if r := RunOf(ctx); r != nil && r.repeated {
+		r.outcomeLost.Store(true)
+	}
+}
+
 // runKey is the key of the Run in its context.
 type runKey struct{}
 
@@ -74,15 +83,18 @@ type Run struct {
 	// Answers are the answers to the questions of the last run by key.
 	Answers map[string]json.RawMessage
 
-	engine  *Engine
-	job     *store.Job
-	round   int
-	attempt int                                  // in the record
-	known   atomic.Pointer[state.Record[record]] // as this run has read or written it last
-	until   time.Time
-	ctx     context.Context // has a deadline
-	cancel  context.CancelCauseFunc
-	overdue chan error // has a value when the function should have ended
+	engine   *Engine
+	job      *store.Job
+	round    int
+	attempt  int                                  // in the record
+	repeated bool                                 // it follows an attempt that has ended without an outcome
+	known    atomic.Pointer[state.Record[record]] // as this run has read or written it last
+	until    time.Time
+	ctx      context.Context // has a deadline
+	cancel   context.CancelCauseFunc
+	overdue  chan error // has a value when the function should have ended
+
+	outcomeLost atomic.Bool // of an earlier attempt; see [OutcomeLost]
 
 	// These are guarded by Engine.mu.
 	holder  quota.Holder

@@ -152,7 +152,7 @@ func (r *Run) begin(ctx context.Context) bool {
 		}
 		e.worker.Finish(r.job)
 	default:
-		r.attempt, r.until = rec.Attempt, rec.until()
+		r.attempt, r.until, r.repeated = rec.Attempt, rec.until(), rec.Restarts+rec.Vanished+rec.HandedBack > 0
 		e.kept.know(r.ID, rec)
 		if err := r.read(context.WithoutCancel(ctx), rec); err != nil {
 			log.Warn("a task cannot begin here; it is tried again", "error", err)
@@ -160,7 +160,7 @@ func (r *Run) begin(ctx context.Context) bool {
 			return false
 		}
 		e.counts.attempts.Add(1)
-		if rec.Restarts+rec.Vanished+rec.HandedBack > 0 {
+		if r.repeated {
 			e.counts.repeated.Add(1)
 		}
 		return true
