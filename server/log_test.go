@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
+	"github.com/dovetail-go/dovetail/jsonrpc"
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 )
@@ -304,21 +305,40 @@ func TestLogLargeRecord(t *testing.T) {
 	}
 }
 
-// TestLogNotSent checks that the operator sees a record that cannot be sent.
+// TestLogNotSent checks that the operator sees a record that cannot be sent, and that a cancelled call is no reason for
+// a warning. The record comes without the context of the call, as from [slog.Logger.Info].
 func TestLogNotSent(t *testing.T) {
-	var lines bytes.Buffer
-	done := make(chan error)
-	s := newServer(&server.Options{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
-	server.AddTool(s, server.Tool{Name: "log"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
-		<-ctx.Done()
-		done <- r.Logger("mill").Handler().Handle(context.Background(), slog.NewRecord(time.Time{}, slog.LevelError, "not sent", 0))
-		return "", nil
-	})
-	session := connectWith(t, s, &client.Options{LogLevel: mcp.LevelDebug})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, _ = session.CallTool(ctx, "log", nil, nil)
-	if err := waittest.Receive(t, "the error of the log", done); err == nil || strings.Count(lines.String(), "a log message was not sent to the caller") != 1 || !strings.Contains(lines.String(), `message="not sent"`) {
-		t.Errorf("got %v, and the operator sees %q", err, lines.String())
+	record := slog.NewRecord(time.Time{}, slog.LevelError, "not sent", 0)
+	check := func(t *testing.T, err error, lines *bytes.Buffer, level string) {
+		t.Helper()
+		want := "level=" + level + ` msg="a log message was not sent to the caller" message="not sent"`
+		if err == nil || strings.Count(lines.String(), "msg=") != 1 || !strings.Contains(lines.String(), want) {
+			t.Errorf("got %v, and the operator sees %q, want %s", err, lines, want)
+		}
 	}
+	newLogger := func() (*slog.Logger, *bytes.Buffer) {
+		lines := new(bytes.Buffer)
+		return slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug})), lines
+	}
+	t.Run("no way to the caller", func(t *testing.T) {
+		logger, lines := newLogger()
+		call := mcp.NewCall(&jsonrpc.Request{Method: mcp.MethodToolsCall}, &mcp.Caller{}, nil)
+		r := server.NewRequest(t.Context(), newServer(&server.Options{Logger: logger}), &call)
+		check(t, r.Logger("mill").Handler().Handle(context.Background(), record), lines, "WARN")
+	})
+	t.Run("the caller has cancelled", func(t *testing.T) {
+		logger, lines := newLogger()
+		done := make(chan error)
+		s := newServer(&server.Options{Logger: logger})
+		server.AddTool(s, server.Tool{Name: "log"}, func(ctx context.Context, r *server.Request, _ struct{}) (string, error) {
+			<-ctx.Done()
+			done <- r.Logger("mill").Handler().Handle(context.Background(), record)
+			return "", nil
+		})
+		session := connectWith(t, s, &client.Options{LogLevel: mcp.LevelDebug})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _ = session.CallTool(ctx, "log", nil, nil)
+		check(t, waittest.Receive(t, "the error of the log", done), lines, "DEBUG")
+	})
 }

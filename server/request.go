@@ -184,8 +184,8 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 		return nil
 	}
 	level := slog.LevelWarn
-	if ctx.Err() != nil {
-		level = slog.LevelDebug // the caller does not wait any more
+	if ctx.Err() != nil || h.request.ctx.Err() != nil {
+		level = slog.LevelDebug // the caller does not wait any more; methods such as Info have another context than the call
 	}
 	h.request.logger().Log(context.WithoutCancel(ctx), level, "a log message was not sent to the caller", "message", record.Message, "error", err)
 	return err
