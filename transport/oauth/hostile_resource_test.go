@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -194,6 +195,21 @@ func TestServerWithoutDocuments(t *testing.T) {
 	}
 	w.as.URL = w.resource.URL
 	w.mustSucceed(w.client(nil))
+}
+
+// A server without metadata, and without the default endpoints, causes an error that names all places that were tried.
+func TestServerWithoutAnything(t *testing.T) {
+	w := newFixture(t, nil)
+	w.metadata, w.challenge = nil, "Bearer"
+	err := w.client(nil).Login(t.Context(), w.mcp())
+	if _, ok := errors.AsType[*oauth.RegistrationError](err); !ok {
+		t.Fatalf("got %v, want a RegistrationError", err)
+	}
+	for _, path := range []string{"/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
+		if place := strconv.Quote(w.resource.URL + path); !strings.Contains(err.Error(), place) {
+			t.Errorf("the error does not name %s: %v", place, err)
+		}
+	}
 }
 
 // No token is sent in the clear, or to another origin.

@@ -181,6 +181,9 @@ func (c *Client) obtain(ctx context.Context, known *knownServer, server *url.URL
 		}
 		return err
 	}
+	if as.missing != nil {
+		as.missing = placesError{resource.missing, as.missing}
+	}
 	if old != nil && (old.Issuer != as.issuer || old.Resource != resource.resource || as.url == "" && !old.Legacy) {
 		old = nil // what one authorization server has issued is not sent to another
 	}
@@ -204,7 +207,7 @@ func (c *Client) obtain(ctx context.Context, known *knownServer, server *url.URL
 	c.options.Logger.Debug("requesting a token", "server", known.key, "issuer", as.issuer, "scopes", request.scopes)
 	token, err := c.options.Flow.token(ctx, request)
 	if err != nil {
-		return err
+		return as.explain(err)
 	}
 	next, err := newCredentials(request, token)
 	if err != nil {

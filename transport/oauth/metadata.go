@@ -314,8 +314,9 @@ type serverMetadata struct {
 	challengeMethods      []string
 	authMethods           []string
 	signingAlgorithms     []string
-	sendsIssuer           bool // in authorization responses: RFC 9207
-	readsClientDocuments  bool // Client ID Metadata Documents
+	sendsIssuer           bool  // in authorization responses: RFC 9207
+	readsClientDocuments  bool  // Client ID Metadata Documents
+	missing               error // why there are no metadata, and the endpoints are the default ones
 }
 
 // authorizationServer fetches the metadata of an issuer. With legacy, an issuer without
@@ -323,9 +324,20 @@ type serverMetadata struct {
 func (c *Client) authorizationServer(ctx context.Context, issuer string, legacy bool) (*serverMetadata, error) {
 	m, err := findServerDocument(ctx, c.http, issuer, c.parseServerMetadata)
 	if legacy && isAbsent(err) {
-		return defaultServerMetadata(issuer), nil
+		return defaultServerMetadata(issuer, err), nil
 	}
 	return m, err
+}
+
+// explain adds to an error of a default endpoint that, and where, metadata were searched. An OAuth error code, and an
+// error of a person, come from an endpoint that works.
+func (m *serverMetadata) explain(err error) error {
+	_, unregistered := errors.AsType[*RegistrationError](err)
+	refused, ok := errors.AsType[*Error](err)
+	if m.missing == nil || !unregistered && (!ok || refused.Code != "") {
+		return err
+	}
+	return fmt.Errorf("%w; the endpoints are the default ones of a server without metadata: %w", err, m.missing)
 }
 
 func (c *Client) parseServerMetadata(d *document, issuer string) (*serverMetadata, error) {
@@ -355,11 +367,11 @@ func (c *Client) parseServerMetadata(d *document, issuer string) (*serverMetadat
 	return m, nil
 }
 
-func defaultServerMetadata(issuer string) *serverMetadata {
+func defaultServerMetadata(issuer string, missing error) *serverMetadata {
 	u, _ := url.Parse(issuer) // fetchServerDocument has checked it
 	origin := u.Scheme + "://" + u.Host
 	return &serverMetadata{
-		issuer: issuer, authorizationEndpoint: origin + "/authorize", tokenEndpoint: origin + "/token",
+		issuer: issuer, missing: missing, authorizationEndpoint: origin + "/authorize", tokenEndpoint: origin + "/token",
 		registrationEndpoint: origin + "/register", challengeMethods: []string{"S256"}, authMethods: []string{methodNone, methodPost, methodBasic},
 	}
 }
