@@ -142,6 +142,37 @@ func Example_oauth() {
 	// logins: 2
 }
 
+// Options that are wrong end the program before it listens.
+func Example_serveProtected() {
+	err := serveProtected(context.Background(), "127.0.0.1:0", newServer(), "http://example.com/mcp", "https://login.example.com")
+	fmt.Println(err)
+	// Output:
+	// oauth.Protect: Resource: expected a URL that is https, or http on a loopback host, without user, query and fragment, got "http://example.com/mcp"
+	// streamable: ServeOptions.Wrap has returned no handler
+}
+
+// A verifier of your own says whose token it is, or that the token is not valid.
+func Example_directory() {
+	known := sha256.Sum256([]byte("a token"))
+	d := directory{find: func(_ context.Context, hash [sha256.Size]byte) (string, []string, error) {
+		if hash != known {
+			return "", nil, nil
+		}
+		return "ada", []string{"notes"}, nil
+	}}
+	for _, token := range []oauth.Secret{"a token", "guessed"} {
+		grant, err := d.Verify(context.Background(), token, "https://example.com/mcp")
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(grant.Principal(), grant.Scopes)
+	}
+	// Output:
+	// https://login.example.com#ada [notes]
+	// the token is not valid: the token is unknown
+}
+
 // API keys and tokens of two issuers.
 func Example_issuers() {
 	key := oauth.Secret(rand.Text())

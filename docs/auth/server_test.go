@@ -3,17 +3,20 @@ package auth_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dovetail-go/dovetail/mcp"
 	"github.com/dovetail-go/dovetail/server"
 	"github.com/dovetail-go/dovetail/transport"
 	"github.com/dovetail-go/dovetail/transport/oauth"
 	"github.com/dovetail-go/dovetail/transport/oauth/proxy"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 // newServer returns a server with one tool for everyone and one that needs a scope.
@@ -75,6 +78,35 @@ func protect(s *server.Server, endpoint http.Handler, resource, issuer string) (
 		Scopes:               []string{"notes"}, // each request needs this scope
 		CallScopes:           s.Scopes,          // and those that the tool declares
 	})
+}
+
+// serveProtected serves until ctx ends, with HTTP, only requests with a token.
+func serveProtected(ctx context.Context, address string, s *server.Server, resource, issuer string) error {
+	var refused error
+	err := streamable.Serve(ctx, address, s, &streamable.ServeOptions{
+		Wrap: func(endpoint http.Handler) http.Handler {
+			protected, err := protect(s, endpoint, resource, issuer)
+			refused = err
+			return protected // nil if it failed: then Serve returns an error
+		},
+	})
+	return errors.Join(refused, err)
+}
+
+// A directory verifies tokens with a database of its own.
+type directory struct {
+	find func(ctx context.Context, hash [sha256.Size]byte) (user string, scopes []string, err error)
+}
+
+func (d directory) Verify(ctx context.Context, token oauth.Secret, _ string) (*oauth.Grant, error) {
+	user, scopes, err := d.find(ctx, sha256.Sum256([]byte(token)))
+	if err != nil {
+		return nil, err // status 503
+	}
+	if user == "" {
+		return nil, &oauth.InvalidTokenError{Reason: "the token is unknown"} // status 401
+	}
+	return &oauth.Grant{Issuer: "https://login.example.com", Subject: user, Scopes: scopes, Expires: time.Now().Add(time.Hour)}, nil
 }
 
 // newVerifier accepts API keys, and the tokens of employees and of partners.

@@ -34,7 +34,8 @@ type ServeOptions struct {
 	Path string
 	// Wrap returns the handler to serve instead of the endpoint, for example one that
 	// authenticates callers first. It gets the requests for Path. A handler of package oauth, or of its proxy, also
-	// gets those for the metadata and the endpoints that it serves, if no other handler is around it. Default: the
+	// gets those for the metadata and the endpoints that it serves, if no other handler is around it. Serve calls Wrap
+	// once, before it listens, and returns an error if Wrap returns nil: so Wrap returns nil if it fails. Default: the
 	// endpoint itself.
 	Wrap func(endpoint http.Handler) http.Handler
 	// Other handles requests for all other paths. Default: status 404.
@@ -94,6 +95,10 @@ func serve(ctx context.Context, address string, server transport.Server, opts *S
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	endpoint := Handler(server, &o.Options)
 	defer func() { err = errors.Join(err, endpoint.Close()) }()
+	handler, err := o.route(endpoint, readiness(ctx, server))
+	if err != nil {
+		return errors.Join(err, shutdown(ctx, server, &o))
+	}
 	var listening net.ListenConfig
 	listening.SetMultipathTCP(false) // its sockets have no filters, which a drain needs
 	listener, err := listening.Listen(ctx, "tcp", address)
@@ -103,7 +108,7 @@ func serve(ctx context.Context, address string, server transport.Server, opts *S
 	if o.OnListen == nil {
 		o.OnListen = func(address net.Addr) { o.Logger.Info("serving MCP", "address", address.String(), "path", o.path()) }
 	}
-	web := httptransport.NewServer(o.route(endpoint, readiness(ctx, server)))
+	web := httptransport.NewServer(handler)
 	web.ErrorLog = slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn)
 	web.HTTP2.MaxConcurrentStreams = cmp.Or(o.MaxStreams, web.HTTP2.MaxConcurrentStreams)
 	var draining *drain
@@ -200,9 +205,11 @@ func (o *ServeOptions) closeOther() error {
 	return o.OnShutdown()
 }
 
-func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
+func (o *ServeOptions) route(endpoint, ready http.Handler) (http.Handler, error) {
 	if o.Wrap != nil {
-		endpoint = o.Wrap(endpoint)
+		if endpoint = o.Wrap(endpoint); endpoint == nil {
+			return nil, errors.New("streamable: ServeOptions.Wrap has returned no handler")
+		}
 	}
 	mux := http.NewServeMux()
 	path := strings.TrimSuffix(o.path(), "/")
@@ -216,7 +223,7 @@ func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
 	}
 	served := httpguard.ServedPaths(endpoint)
 	if len(served) == 0 {
-		return mux
+		return mux, nil
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if slices.Contains(served, r.URL.Path) {
@@ -224,7 +231,7 @@ func (o *ServeOptions) route(endpoint, ready http.Handler) http.Handler {
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})
+	}), nil
 }
 
 func shutdown(ctx context.Context, server transport.Server, o *ServeOptions) error {

@@ -433,6 +433,13 @@ func TestServeFails(t *testing.T) {
 	if err := streamable.Serve(t.Context(), "127.0.0.1:0", broken, nil); !errors.Is(err, cause) {
 		t.Errorf("the error is %v", err)
 	}
+	unprotected := &streamable.ServeOptions{
+		Wrap:     func(http.Handler) http.Handler { return nil },
+		OnListen: func(net.Addr) { t.Error("a server listens without the handler of Wrap") },
+	}
+	if err := streamable.Serve(t.Context(), "127.0.0.1:0", greeter(), unprotected); err == nil || !strings.Contains(err.Error(), "Wrap has returned no handler") {
+		t.Errorf("without a handler of Wrap the error is %v", err)
+	}
 }
 
 func greeter() *server.Server {
