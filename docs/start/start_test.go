@@ -3,6 +3,7 @@ package start_test
 import (
 	"bufio"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,15 +16,16 @@ import (
 	"github.com/dovetail-go/dovetail/bridge/config"
 	"github.com/dovetail-go/dovetail/client"
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/transport/streamable"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// build builds both programs of the guide and returns their paths.
-func build(t *testing.T) (serverPath, clientPath string) {
+// build builds two programs of the guide and returns their paths.
+func build(t *testing.T, first, second string) (firstPath, secondPath string) {
 	t.Helper()
 	folder := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", folder+string(filepath.Separator), "./server", "./client").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", folder+string(filepath.Separator), "./"+first, "./"+second).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -31,7 +33,7 @@ func build(t *testing.T) (serverPath, clientPath string) {
 	if runtime.GOOS == "windows" {
 		suffix = ".exe"
 	}
-	return filepath.Join(folder, "server"+suffix), filepath.Join(folder, "client"+suffix)
+	return filepath.Join(folder, first+suffix), filepath.Join(folder, second+suffix)
 }
 
 // readText returns the text of a file with the line endings of the programs.
@@ -71,16 +73,7 @@ func serveHTTP(t *testing.T, path string) (url string, stop func()) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(stderr)
-	address := regexp.MustCompile(`address=(\S+)`)
-	for url == "" && lines.Scan() {
-		if match := address.FindStringSubmatch(lines.Text()); match != nil {
-			url = "http://" + match[1] + "/mcp"
-		}
-	}
-	if url == "" {
-		t.Error("the server logged no address")
-	}
+	url = loggedURL(t, stderr)
 	return url, func() {
 		defer kill()
 		if runtime.GOOS == "windows" {
@@ -94,10 +87,78 @@ func serveHTTP(t *testing.T, path string) (url string, stop func()) {
 	}
 }
 
+// loggedURL returns the URL of a server that logs its address.
+func loggedURL(t *testing.T, log io.Reader) string {
+	t.Helper()
+	lines := bufio.NewScanner(log)
+	address := regexp.MustCompile(`address=(\S+)`)
+	for lines.Scan() {
+		if match := address.FindStringSubmatch(lines.Text()); match != nil {
+			return "http://" + match[1] + "/mcp"
+		}
+	}
+	t.Error("the server logged no address")
+	return ""
+}
+
+// TestBoth runs the program that serves both transports. The end of its input ends HTTP too, and an address that is in use
+// ends the program.
+func TestBoth(t *testing.T) {
+	path, _ := build(t, "both", "client")
+	ctx, kill := context.WithTimeout(t.Context(), time.Minute)
+	defer kill()
+	cmd := exec.CommandContext(ctx, path, "-http", "127.0.0.1:0")
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	url := loggedURL(t, stderr)
+	session, err := client.Connect(ctx, streamable.Dial(url, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pong, err := client.CallAs[string](ctx, session, "ping", nil, nil)
+	if err != nil || pong != "pong" {
+		t.Errorf("over HTTP: %q, %v", pong, err)
+	}
+	session.Close()
+	if _, err := io.WriteString(input, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil || !strings.Contains(line, `"result"`) {
+		t.Errorf("over stdio: %q, %v", line, err)
+	}
+
+	taken := exec.CommandContext(ctx, path, "-http", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"))
+	if _, err := taken.StdinPipe(); err != nil { // it stays open
+		t.Fatal(err)
+	}
+	if out, err := taken.CombinedOutput(); err == nil || ctx.Err() != nil || !strings.Contains(string(out), "address") {
+		t.Errorf("at an address in use: %v\n%s", err, out)
+	}
+
+	input.Close()
+	_, _ = io.Copy(io.Discard, stderr)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("at the end of the input, the program ended with %v", err)
+	}
+}
+
 // TestPrograms runs the server and the client of the guide, over both transports, and
 // connects to the server as the configuration files say.
 func TestPrograms(t *testing.T) {
-	serverPath, clientPath := build(t)
+	serverPath, clientPath := build(t, "server", "client")
 	url, stop := serveHTTP(t, serverPath)
 	defer stop()
 	t.Run("stdio", func(t *testing.T) { runClient(t, clientPath, serverPath) })

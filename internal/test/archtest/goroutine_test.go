@@ -47,6 +47,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"transport/store/storetest/run.go":         "concurrent users of a store; the test waits for them",
 		"bridge/console/actions.go":                "calls that a person makes; Close of the console waits for them",
 		"internal/test/consolefixture/main.go":     "serves HTTP; the program waits for it at its end",
+		"docs/start/both/main.go":                  "serves HTTP; serveBoth waits for it",
 		"bridge/internal/transcript/check.go":      "sends the recorded requests; Check waits for them",
 		"bridge/console/page.go":                   "answers the requests of a page; the request that carries the page waits for it",
 		"server/shell/sessions.go":                 "stops sessions concurrently; close waits for it",

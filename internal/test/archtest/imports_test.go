@@ -188,6 +188,7 @@ bridge/cmd/sandbox:       jsonrpc mcp transport internal/httpguard transport/std
 # The programs of the guides.
 docs/start/client:        transport transport/stdio transport/streamable client
 docs/describe/server:     mcp transport/stdio transport/streamable server server/describe net/http
+docs/start/both:          mcp transport/stdio transport/streamable server
 docs/start/server:        mcp transport/stdio transport/streamable server
 docs/production/server:   mcp transport/streamable server bridge/gateway net/http
 
