@@ -170,7 +170,11 @@ func (m module) build(ctx context.Context, packages []*testPackage, dir string) 
 				args = append(args, p.path)
 				p.binaries[race] = filepath.Join(folder, name+".test")
 			}
-			if output, err := m.goCommand(ctx, args...).CombinedOutput(); err != nil {
+			build := m.goCommand(ctx, args...)
+			if race { // needs cgo, with which nothing else is built
+				build.Env = append(build.Env, "CGO_ENABLED=1")
+			}
+			if output, err := build.CombinedOutput(); err != nil {
 				return fmt.Errorf("the tests are not built: %w\n%s", err, output)
 			}
 		}
