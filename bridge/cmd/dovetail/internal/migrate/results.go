@@ -344,8 +344,12 @@ func (s *source) rewriteAssignment(assign *ast.AssignStmt) (string, bool) {
 		return "", false
 	}
 	if call, ok := assign.Rhs[0].(*ast.CallExpr); ok {
-		if key, _ := s.keyOf(call.Fun); key == "server.NewStreamableHTTPServer" && s.onlyStarted(call) {
+		key, receiver := s.keyOf(call.Fun)
+		if key == "server.NewStreamableHTTPServer" && s.onlyStarted(call) {
 			return "", true
+		}
+		if key == "sdk:mcp.Server.ResourceUpdated" {
+			return resourceUpdated(s, call, receiver)
 		}
 	}
 	key, receiver := s.keyOf(assign.Lhs[0])

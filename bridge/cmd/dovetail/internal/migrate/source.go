@@ -163,7 +163,11 @@ func (s *source) rewritten() ([]byte, error) {
 	for _, spec := range s.file.Imports {
 		if sdk := sdkOf(importPath(spec)); sdk != "" && !isRewritten(importPath(spec)) {
 			s.program.kept[sdk] = true
-			s.note(spec, "what uses "+importPath(spec)+" is not rewritten; "+clientCode)
+			advice := clientCode
+			if strings.HasSuffix(importPath(spec), "/auth") || strings.HasSuffix(importPath(spec), "/oauthex") {
+				advice = tokens
+			}
+			s.note(spec, "what uses "+importPath(spec)+" is not rewritten; "+advice)
 		}
 	}
 	s.newInner(s.file) // finds the notes, which the second time are in the text

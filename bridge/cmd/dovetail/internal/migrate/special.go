@@ -19,8 +19,12 @@ func specials() (map[string]special, map[string]literal) {
 		"sdk:mcp.NewStreamableHTTPHandler":   handlerFor("streamable"),
 		"sdk:mcp.NewSSEHandler":              handlerFor("sse"),
 		"sdk:mcp.Server.Run":                 runServer,
+		"sdk:mcp.Server.ResourceUpdated":     resourceUpdated,
+		"sdk:mcp.NewLoggingHandler":          newLoggingHandler,
 		"sdk:mcp.Server.AddTool":             withParameter("AddTool", "_ @json.RawMessage"),
 		"sdk:mcp.Server.AddResourceTemplate": withParameter("AddTemplate", "_ map[string]string"),
+
+		"sdk:mcp.CallToolRequest.Session.NotifyProgress": notifyProgress,
 
 		"sdk:mcp.NewClient":                           newClient,
 		"sdk:mcp.Client.Connect":                      connect,

@@ -33,6 +33,13 @@ const (
 	clientCall  = "a session has the name and the arguments as parameters of its method, and the rest in client.CallOptions"
 	clientList  = "lists of a session are iterators over all pages, see docs/migrate.md#7-a-client"
 	memoryTest  = "a test connects with transport.Pipe(s), see docs/migrate.md#8-a-test-in-memory"
+	updated     = "ResourceUpdated takes the URI, and returns nothing"
+	progress    = "Request.Progress reports progress, and does nothing if the client has not asked for it"
+	logging     = "Request.Logger returns a logger that sends to the client"
+	asking      = "server.Elicit asks the user, and returns the answer when the function runs again, see docs/asking.md"
+	completing  = "a completion belongs to one argument: server.AddCompletion, see docs/resources.md#completions"
+	caller      = "the user is Caller().Principal, and the header is Header() of *server.Request, see docs/migrate.md#10-existing-authentication"
+	tokens      = "a server is protected by oauth.Protect, and tools declare their Scopes, see docs/auth.md"
 	subscribing = "the server keeps subscriptions; call ResourceUpdated when the resource changes"
 	filters     = "what a caller sees is mcp.Guard.Visible in Options.Guards"
 	contentType = "the type of content is its Go type"
@@ -56,7 +63,7 @@ var goSDKRows = []row{
 	{"sdk:mcp.ServerOptions{HasResources}", "", ""},
 	{"sdk:mcp.ServerOptions{SchemaCache}", "", ""},
 	{"sdk:mcp.ServerOptions{InitializedHandler}", "", "Options.OnSession is called when a client has opened a session"},
-	{"sdk:mcp.ServerOptions{CompletionHandler}", "", "a completion belongs to one argument: server.AddCompletion"},
+	{"sdk:mcp.ServerOptions{CompletionHandler}", "", completing},
 	{"sdk:mcp.ServerOptions{SubscribeHandler}", "", subscribing},
 	{"sdk:mcp.ServerOptions{UnsubscribeHandler}", "", subscribing},
 	{"sdk:mcp.ServerOptions{KeepAlive}", "", "transports keep connections alive: streamable.Options.KeepAlive"},
@@ -74,7 +81,8 @@ var goSDKRows = []row{
 	{"sdk:mcp.Server.RemoveResourceTemplates", "$r.Remove(@mcp.KindResourceTemplate, $*)", ""},
 	{"sdk:mcp.Server.AddReceivingMiddleware", "", middleware},
 	{"sdk:mcp.Server.AddSendingMiddleware", "", middleware},
-	{"sdk:mcp.Server.ResourceUpdated", "", "ResourceUpdated takes the URI, and returns nothing"},
+	{"sdk:mcp.Server.ResourceUpdated", "", updated},
+	{"sdk:mcp.ResourceUpdatedNotificationParams", "", updated},
 	{"sdk:mcp.Server.Sessions", "", noSession},
 	{"sdk:mcp.Server.Connect", "", memoryTest},
 	{"sdk:mcp.Tool", "@server.Tool", ""},
@@ -108,7 +116,23 @@ var goSDKRows = []row{
 	{"sdk:mcp.CallToolRequest.Params.Name", "$r.Call().Target().Name", ""},
 	{"sdk:mcp.CallToolRequest.Params.Arguments", "$r.Call().Member(\"arguments\")", ""},
 	{"sdk:mcp.CallToolRequest.Params.Meta", "", "Request.Meta returns one member of _meta"},
+	{"sdk:mcp.CallToolRequest.Params.GetProgressToken", "$r.Call().ProgressToken()", ""},
+	{"sdk:mcp.CallToolRequest.Params.InputResponses", "", asking},
+	{"sdk:mcp.CallToolRequest.Params.RequestState", "", asking},
 	{"sdk:mcp.CallToolRequest.Session", "", noSession},
+	{"sdk:mcp.CallToolRequest.Extra", "", caller},
+	{"sdk:mcp.RequestExtra", "", caller},
+	{"sdk:mcp.ProgressNotificationParams", "", progress},
+	{"sdk:mcp.NewLoggingHandler", "", logging},
+	{"sdk:mcp.LoggingHandlerOptions", "", logging},
+	{"sdk:mcp.InputRequestMap", "", asking},
+	{"sdk:mcp.ElicitParams", "", asking},
+	{"sdk:mcp.ElicitResult", "", asking},
+	{"sdk:mcp.CompleteRequest", "", completing},
+	{"sdk:mcp.CompleteResult", "", completing},
+	{"sdk:mcp.CompletionResultDetails", "", completing},
+	{"sdk:mcp.SubscribeRequest", "", subscribing},
+	{"sdk:mcp.UnsubscribeRequest", "", subscribing},
 	{"sdk:mcp.CallToolRequest.Extra.Header", "$r.Header()", ""},
 	{"sdk:mcp.CallToolRequest.Extra.TokenInfo", "", "the authenticated user is Caller().Principal, see docs/migrate.md#10-existing-authentication"},
 	{"sdk:mcp.ReadResourceRequest", "@server.Request", ""},

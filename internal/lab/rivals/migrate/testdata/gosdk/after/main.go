@@ -22,6 +22,8 @@ import (
 type shelf struct {
 	books map[string]int // copies by title
 	calls atomic.Int64
+
+	server *mcpserver.Server
 }
 
 // read is the function of a resource, too.
@@ -122,6 +124,8 @@ func newServer(s *shelf) *mcpserver.Server {
 	finding := mcpserver.Tool{Name: "find", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}
 	mcpserver.AddTool(server, finding, s.find)
 	mcpserver.AddTool(server, mcpserver.Tool{Name: "count", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: new(true)}}, s.count)
+	s.server = server
+	mcpserver.AddTool(server, mcpserver.Tool{Name: "shelve"}, s.shelve)
 	mcpserver.AddTool(server, mcpserver.Tool{Name: "cover", InputSchema: coverSchema}, func(ctx context.Context, r *mcpserver.Request, _ json.RawMessage) (*mcp.CallToolResult, error) {
 		return cover(ctx, r)
 	})

@@ -17,6 +17,8 @@ import (
 type shelf struct {
 	books map[string]int // copies by title
 	calls atomic.Int64
+
+	server *mcp.Server
 }
 
 // read is the function of a resource, too.
@@ -121,6 +123,8 @@ func newServer(s *shelf) *mcp.Server {
 	finding := &mcp.Tool{Name: "find", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}
 	mcp.AddTool(server, finding, s.find)
 	mcp.AddTool(server, &mcp.Tool{Name: "count", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, s.count)
+	s.server = server
+	mcp.AddTool(server, &mcp.Tool{Name: "shelve"}, s.shelve)
 	server.AddTool(&mcp.Tool{Name: "cover", InputSchema: coverSchema}, cover)
 	server.AddTool(&mcp.Tool{Name: "open", InputSchema: coverSchema}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "open: " + req.Params.Name}}}, nil
