@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 		rounds = flag.Int("rounds", 5, "number of rounds")
 		each   = flag.Duration("time", 300*time.Millisecond, "time of each peer in a round")
 		only   = flag.String("only", "", "run only the benchmarks whose names match this regular expression")
-		readme = flag.String("readme", "", "write the tables to this file, between two comments")
+		pages  = flag.Bool("pages", false, "write the tables to README.md and GOALS.md in the current folder")
 		strict = flag.Bool("goals", false, "print also the table of growth, and fail if a goal is missed")
 	)
 	flag.Parse()
@@ -48,12 +48,13 @@ func run(ctx context.Context) error {
 	}
 	chosen := slices.DeleteFunc(benchmarks(), func(b Benchmark) bool { return !pattern.MatchString(b.Name) })
 	result, err := runAll(ctx, schedule{*rounds, *each}, chosen)
-	markdown(os.Stdout, result)
+	resultTables(os.Stdout, result)
+	goalsTable(os.Stdout, result)
 	if err != nil {
 		return err
 	}
-	if *readme != "" {
-		err = writeReadme(*readme, result)
+	if *pages {
+		err = errors.Join(writePage("README.md", resultTables, result), writePage("GOALS.md", goalsTable, result))
 	}
 	if *strict {
 		err = errors.Join(err, missed(result.Verdicts), printGrowth(ctx))

@@ -9,19 +9,21 @@ import (
 	"time"
 )
 
-// markdown writes a result as tables. Where the variants are not peers, a cell has the ratio to the first one.
-func markdown(out io.Writer, r *Result) {
-	fmt.Fprintf(out, "%s.\n", r.Machine.String())
-	if len(r.Verdicts) > 0 {
-		fmt.Fprint(out, "\n### Goals\n\n| benchmark | measure | at most | result | |\n|---|---|--:|--:|---|\n")
-		for _, v := range r.Verdicts {
-			met := "met"
-			if !v.Met {
-				met = "**missed**"
-			}
-			fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", v.Benchmark, v.what(), v.text(v.AtMost), v.text(v.Got), met)
+// goalsTable writes which goals a result meets.
+func goalsTable(out io.Writer, r *Result) {
+	fmt.Fprintf(out, "%s.\n\n| benchmark | measure | at most | result | |\n|---|---|--:|--:|---|\n", r.Machine.String())
+	for _, v := range r.Verdicts {
+		met := "met"
+		if !v.Met {
+			met = "**missed**"
 		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", v.Benchmark, v.what(), v.text(v.AtMost), v.text(v.Got), met)
 	}
+}
+
+// resultTables writes a result as tables. Where the variants are not peers, a cell has the ratio to the first one.
+func resultTables(out io.Writer, r *Result) {
+	fmt.Fprintf(out, "%s.\n", r.Machine.String())
 	table := ""
 	for _, b := range r.Benchmarks {
 		first, measure := b.Variants[0].Name, measureOf(&b)
@@ -134,13 +136,14 @@ func bytesText(n float64) string {
 	return fmt.Sprintf("%.0f B", n)
 }
 
-// The results are between these lines of README.md.
+// The tables are between these lines of a page.
 const (
 	resultsBegin = "<!-- results -->\n"
 	resultsEnd   = "<!-- end of results -->\n"
 )
 
-func writeReadme(path string, r *Result) error {
+// writePage replaces the tables of a page.
+func writePage(path string, tables func(out io.Writer, r *Result), r *Result) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -153,7 +156,7 @@ func writeReadme(path string, r *Result) error {
 	var b bytes.Buffer
 	b.Write(before)
 	b.WriteString(resultsBegin + "\n")
-	markdown(&b, r)
+	tables(&b, r)
 	b.WriteString("\n" + resultsEnd)
 	b.Write(after)
 	return os.WriteFile(path, b.Bytes(), 0o600)

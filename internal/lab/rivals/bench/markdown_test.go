@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,16 +49,17 @@ func fixed() *Result {
 	}
 }
 
-const fixedText = `2026-01-02 at commit abc1234: Abacus, 2 cores, linux/amd64, go1.26; go-sdk v1, mcp-go v2; medians of 3 rounds of 100ms.
+const fixedMachine = "2026-01-02 at commit abc1234: Abacus, 2 cores, linux/amd64, go1.26; go-sdk v1, mcp-go v2; medians of 3 rounds of 100ms.\n"
 
-### Goals
-
+const fixedGoals = fixedMachine + `
 | benchmark | measure | at most | result | |
 |---|---|--:|--:|---|
 | clients | CPU time to the best rival | 0.50 | 0.10 | met |
 | memory | CPU time of proxied to direct | 2.00 | 2.10 | **missed** |
 | idle | bytes | 1.6 KB | 1.5 KB | met |
+`
 
+const fixedResults = fixedMachine + `
 ### A server under load of 50 clients
 
 |  | dovetail | go-sdk | mcp-go | wire | to the best rival |
@@ -79,29 +80,31 @@ const fixedText = `2026-01-02 at commit abc1234: Abacus, 2 cores, linux/amd64, g
 | memory | 10µs | 21µs · 2.10× |
 `
 
-func TestMarkdown(t *testing.T) {
-	var b strings.Builder
-	markdown(&b, fixed())
-	if diff := cmp.Diff(fixedText, b.String()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+func TestTables(t *testing.T) {
+	for want, tables := range map[string]func(io.Writer, *Result){fixedGoals: goalsTable, fixedResults: resultTables} {
+		var b strings.Builder
+		tables(&b, fixed())
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
 	}
 }
 
-func TestWriteReadme(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "README.md")
+func TestWritePage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
 	const around = "before\n" + resultsBegin + "%s" + resultsEnd + "after\n"
 	if err := os.WriteFile(path, []byte(strings.Replace(around, "%s", "old\n", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time changes nothing
-		if err := writeReadme(path, fixed()); err != nil {
+		if err := writePage(path, goalsTable, fixed()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := strings.Replace(around, "%s", "\n"+fixedText+"\n", 1)
+		want := strings.Replace(around, "%s", "\n"+fixedGoals+"\n", 1)
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -109,60 +112,45 @@ func TestWriteReadme(t *testing.T) {
 	if err := os.WriteFile(path, []byte("nothing"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeReadme(path, fixed()); err == nil {
+	if err := writePage(path, goalsTable, fixed()); err == nil {
 		t.Error("a file without marks is written")
 	}
 }
 
-// README.md of this program has the marks.
-func TestReadmeMarks(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, mark := range []string{resultsBegin, resultsEnd} {
-		if bytes.Count(text, []byte(mark)) != 1 {
-			t.Errorf("README.md does not have %q once", mark)
-		}
-	}
-}
-
-// The results in README.md say when they were measured, and have only rows that the program writes.
-func TestReadmeIsCurrent(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), resultsBegin)
-	results, _, ok := strings.Cut(rest, resultsEnd)
-	if !ok {
-		t.Fatal("README.md has no results")
-	}
-	if !regexp.MustCompile(`^\s*\d{4}-\d\d-\d\d at commit [0-9a-f]{7,}: `).MatchString(results) {
-		t.Errorf("the results do not begin with their date and commit: %.80q", results)
-	}
-	known := map[string]bool{"": true, "benchmark": true, "---": true} // headings and lines below them
+// The tables of the pages say when they were measured, and have only rows that the program writes.
+func TestPagesAreCurrent(t *testing.T) {
+	results := map[string]bool{"": true, "---": true} // the first cells, with those of headings and of the lines below them
 	for _, b := range benchmarks() {
-		known[b.Name] = true
+		results[b.Name] = true
 	}
+	wanted := map[string]bool{"benchmark | measure | at most": true, "---|---|--:": true}
 	for _, g := range goals() {
-		known[strings.Join([]string{g.Benchmark, g.what(), g.text(g.AtMost)}, " | ")] = true
+		wanted[strings.Join([]string{g.Benchmark, g.what(), g.text(g.AtMost)}, " | ")] = true
 	}
-	section := ""
-	for line := range strings.Lines(results) {
-		if title, ok := strings.CutPrefix(line, "### "); ok {
-			section = strings.TrimSpace(title)
+	for page, rows := range map[string]struct {
+		known map[string]bool
+		cells int // that a row has in known
+	}{"README.md": {results, 1}, "GOALS.md": {wanted, 3}} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		cells := strings.Split(line, "|")
-		if len(cells) < 2 {
-			continue
+		_, rest, _ := strings.Cut(string(text), resultsBegin)
+		tables, _, ok := strings.Cut(rest, resultsEnd)
+		if !ok || strings.Count(string(text), resultsBegin)+strings.Count(string(text), resultsEnd) != 2 {
+			t.Fatalf("%s does not have %q and %q once", page, resultsBegin, resultsEnd)
 		}
-		row := strings.TrimSpace(cells[1])
-		if section == "Goals" && row != "benchmark" && row != "---" {
-			row = strings.TrimSpace(cells[1] + "|" + cells[2] + "|" + cells[3])
+		if !regexp.MustCompile(`^\s*\d{4}-\d\d-\d\d at commit [0-9a-f]{7,}: `).MatchString(tables) {
+			t.Errorf("%s: the tables do not begin with their date and commit: %.80q", page, tables)
 		}
-		if !known[row] {
-			t.Errorf("the program does not write the row %q", row)
+		for line := range strings.Lines(tables) {
+			cells := strings.Split(line, "|")
+			if len(cells) < 1+rows.cells {
+				continue
+			}
+			if row := strings.TrimSpace(strings.Join(cells[1:1+rows.cells], "|")); !rows.known[row] {
+				t.Errorf("%s: the program does not write the row %q", page, row)
+			}
 		}
 	}
 }
