@@ -3,6 +3,7 @@ package streamable_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
@@ -56,5 +57,51 @@ func TestHeadersOfToolsAreBounded(t *testing.T) {
 	}
 	if grown := heap() - before; grown > 24<<20 {
 		t.Errorf("the heap has %d MiB more", grown>>20)
+	}
+}
+
+// A wordyServer lists one tool with a header and a long description, and answers its calls.
+type wordyServer struct{ renamingServer }
+
+func (s *wordyServer) Bind(transport.Link) jsonrpc.Handler { return s }
+
+func (s *wordyServer) Handle(_ context.Context, _ jsonrpc.Peer, req *jsonrpc.Request, reply *jsonrpc.Reply) error {
+	if req.Method == mcp.MethodToolsCall {
+		reply.Buf = append(reply.Buf, `{"resultType":"complete","content":[]}`...)
+		return nil
+	}
+	reply.Buf = fmt.Appendf(reply.Buf, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"t","description":"%s","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"a"}}}}]}`,
+		strings.Repeat("x", 2<<20))
+	return nil
+}
+
+// A tool that is listed again and again takes the room of one.
+func TestHeadersOfToolsListedAgain(t *testing.T) {
+	handler := streamable.Handler(new(wordyServer), nil)
+	var sent atomic.Value
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == mcp.MethodToolsCall {
+			sent.Store(r.Header.Get("Mcp-Param-A"))
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	defer handler.Close()
+	conn, err := streamable.Dial(web.URL, nil).Dial(t.Context(), new(wordyServer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	meta := `"_meta":{"` + mcp.MetaProtocolVersion + `":"2026-07-28","` + mcp.MetaClientCapabilities + `":{},"` + mcp.MetaClientInfo + `":{"name":"c","version":"1"}}`
+	for range 6 { // 12 MiB of descriptions
+		if _, err := conn.Call(t.Context(), mcp.MethodToolsList, jsonrpc.Raw("{"+meta+"}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.Call(t.Context(), mcp.MethodToolsCall, jsonrpc.Raw(`{"name":"t","arguments":{"a":"value"},`+meta+"}")); err != nil {
+		t.Fatal(err)
+	}
+	if sent.Load() != "value" {
+		t.Errorf("the call has the header %q", sent.Load())
 	}
 }
