@@ -91,9 +91,11 @@ func (t *Tool) becomeTask(ctx context.Context, call *mcp.Call) error {
 
 // tasks are the tasks of a server. The zero value has none.
 type tasks struct {
-	mu      sync.Mutex
-	engine  *task.Engine // nil until it is needed
-	stopped bool
+	mu       sync.Mutex
+	engine   *task.Engine // nil until it is needed
+	stopped  bool
+	unwatch  func()         // ends the watch of changes; nil if there is none
+	starting sync.WaitGroup // of the workers after a change
 
 	polls *quota.Quota // of the subscriptions to tasks that entries keep
 }
@@ -124,9 +126,36 @@ func (s *Server) taskRoom() *quota.Retained {
 	return s.retained.Part(s.halfRetained())
 }
 
-// startTasks begins to run tasks that other replicas, or an earlier process, have created.
+// startTasks begins to run tasks that other replicas, or an earlier process, have created, as soon as a tool has tasks. A mounted server
+// may list its tools long after the start.
 func (s *Server) startTasks() {
-	if s.options.Store == nil || !s.Catalog().hasTasks() {
+	if s.options.Store == nil {
+		return
+	}
+	unwatch := s.changes.watchAll(func(change mcp.Change) {
+		if change.Kind != mcp.KindTool || change.URI != "" {
+			return
+		}
+		s.tasks.mu.Lock()
+		defer s.tasks.mu.Unlock()
+		if !s.tasks.stopped { // a provider may hold a lock that its catalog needs
+			s.tasks.starting.Go(s.startWorkers)
+		}
+	})
+	s.tasks.mu.Lock()
+	s.tasks.unwatch = unwatch
+	stopped := s.tasks.stopped
+	s.tasks.mu.Unlock()
+	if stopped {
+		unwatch()
+		return
+	}
+	s.startWorkers() // after the watch has begun, so that no change is missed
+}
+
+// startWorkers begins to run tasks if a tool has any.
+func (s *Server) startWorkers() {
+	if !s.Catalog().hasTasks() {
 		return
 	}
 	if engine, err := s.taskEngine(); err == nil {
@@ -138,13 +167,22 @@ func (s *Server) startTasks() {
 // them.
 func (s *Server) stopTasks() (wait func(ctx context.Context) error) {
 	s.tasks.mu.Lock()
-	defer s.tasks.mu.Unlock()
 	s.tasks.stopped = true
-	if s.tasks.engine == nil {
-		return func(context.Context) error { return nil }
+	engine, unwatch := s.tasks.engine, s.tasks.unwatch
+	s.tasks.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
 	}
-	s.tasks.engine.Drain()
-	return s.tasks.engine.Stop
+	if engine != nil {
+		engine.Drain()
+	}
+	return func(ctx context.Context) error {
+		s.tasks.starting.Wait()
+		if engine == nil {
+			return nil
+		}
+		return engine.Stop(ctx)
+	}
 }
 
 // hasTasks reports whether calls of any tool may continue as tasks.

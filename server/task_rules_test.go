@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -296,6 +297,62 @@ func TestTaskThatMayBeStored(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A server runs the tasks that another replica has left also if its first tool with tasks comes long after its start, as from a server
+// behind that was missing.
+func TestTasksOfToolsThatComeLate(t *testing.T) {
+	for _, mounted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mounted %t", mounted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := newStore(t)
+				var runs atomic.Int32
+				add := func(s *server.Server) {
+					tool := server.Tool{Name: "job", Task: server.TaskRequired, MaxRestarts: 1}
+					server.AddTool(s, tool, func(ctx context.Context, _ *server.Request, _ struct{}) (string, error) {
+						if runs.Add(1) == 1 {
+							<-ctx.Done()
+						}
+						return "done", ctx.Err()
+					})
+				}
+				first := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
+				add(first)
+				c := newTaskClient(t, first, taskOptions())
+				id := c.start("job", `{}`)
+				synctest.Wait()
+				c.session.Close()
+				ended, cancel := context.WithCancel(context.Background())
+				cancel()
+				_ = first.Shutdown(ended) // it says that the task was interrupted
+				second := server.New(mcp.Implementation{Name: "jobs", Version: "1.0.0"}, &server.Options{Store: shared})
+				late := second
+				if mounted {
+					late = server.New(mcp.Implementation{Name: "late", Version: "1.0.0"}, nil)
+					if err := second.Mount(late.Provider(), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := second.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := second.Shutdown(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}()
+				<-time.After(time.Minute)
+				add(late)
+				<-time.After(5 * time.Minute)
+				if runs.Load() != 2 {
+					t.Errorf("the function has run %d times, want 2", runs.Load())
+				}
+				c = newTaskClient(t, second, taskOptions())
+				defer c.session.Close()
+				c.expect(id, mcp.TaskCompleted)
+			})
+		})
+	}
 }
 
 // The call of a tool that a guard has made a task begins again as often as the tool says, which is never for an entry with
