@@ -262,7 +262,7 @@ func elements(path string) (list []string) {
 	for path = "." + path; path != ""; {
 		if quoted, err := strconv.QuotedPrefix(path[1:]); err == nil {
 			name, _ := strconv.Unquote(quoted) // it is a quoted prefix
-			list, path = append(list, name), strings.TrimPrefix(path[1+len(quoted):], "]")
+			list, path = append(list, name), path[len("[")+len(quoted)+len("]"):]
 			continue
 		}
 		name := path[1:]
