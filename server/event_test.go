@@ -194,24 +194,23 @@ func TestPollIsBoundedInBytes(t *testing.T) {
 	topic := server.AddEvent[map[string]any, map[string]string](s, server.Event{Name: "incident.created"}, nil)
 	session := connectInMemory(t, s, nil)
 	cursor := poll(t, session, pollNow).Cursor
-	large := map[string]string{"text": strings.Repeat("x", 200<<10)}
-	for range 8 {
-		publish(t, topic, large, nil)
-	}
-	total := 0
-	for more := true; more; {
-		result := pollAfter(t, session, cursor, "")
-		if len(result.Events) > 5 {
-			t.Errorf("a batch has %d events of 200 KiB", len(result.Events))
+	// An occurrence takes its data, its id and 256 bytes, and a batch has at most 1 MiB.
+	const fifth = 1<<20/5 - len(`{"text":""}`) - len("evt_0") - 256
+	for size, want := range map[int]string{fifth: "evt_0 evt_1 evt_2 evt_3 evt_4, evt_5 evt_6 evt_7", fifth + 1: "evt_0 evt_1 evt_2 evt_3, evt_4 evt_5 evt_6 evt_7"} {
+		for i := range 8 {
+			publish(t, topic, map[string]string{"text": strings.Repeat("x", size)}, &server.PublishOptions{ID: fmt.Sprint("evt_", i)})
 		}
-		total += len(result.Events)
-		cursor, more = result.Cursor, result.HasMore
+		var batches []string
+		for more := true; more; {
+			result := pollAfter(t, session, cursor, "")
+			batches = append(batches, ids(result))
+			cursor, more = result.Cursor, result.HasMore
+		}
+		if got := strings.Join(batches, ", "); got != want {
+			t.Errorf("the batches of occurrences with %d bytes are %q, want %q", size, got, want)
+		}
 	}
-	if total != 8 {
-		t.Errorf("%d events arrived", total)
-	}
-	large["text"] = strings.Repeat("x", 256<<10)
-	if err := topic.Publish(t.Context(), large, nil); err == nil || !strings.Contains(err.Error(), "at most 262144 bytes") {
+	if err := topic.Publish(t.Context(), map[string]string{"text": strings.Repeat("x", 256<<10)}, nil); err == nil || !strings.Contains(err.Error(), "at most 262144 bytes") {
 		t.Errorf("publishing too much gives %v", err)
 	}
 }

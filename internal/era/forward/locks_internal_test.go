@@ -35,6 +35,11 @@ func TestQuestionsOfConcurrentCalls(t *testing.T) {
 			if c, _, _ := f.asking(nil, rootsQuestion, new([]*forwardedCall)); c != calls[3] {
 				t.Error("the next question belongs to a call with a question")
 			}
+			f.answered(calls[0]) // of two
+			f.answered(calls[1])
+			if c, _, _ := f.asking(nil, rootsQuestion, new([]*forwardedCall)); c != calls[1] {
+				t.Error("the next question belongs to a call with another question")
+			}
 		})
 	}
 }
