@@ -78,6 +78,7 @@ func TestInstructions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := library()
 		bound := strings.Repeat("é", 10_000)
+		longest := bound[:16<<10]
 		speaks := func(text string) *fakeServer {
 			p := library()
 			p.capabilities = `{"tools":{}},"instructions":` + text
@@ -89,8 +90,9 @@ func TestInstructions(t *testing.T) {
 			bridge.Config{Alias: "a", Dialer: pipeTo(speaks(`"Ask first."`))},
 			bridge.Config{Alias: "silent", Dialer: pipeTo(library())},
 			bridge.Config{Alias: "down", Dialer: down},
-			bridge.Config{Alias: "b", Dialer: pipeTo(speaks(`"` + bound + `"`))})
-		want := "## a\n\nAsk first.\n\n## b\n\n" + bound[:16<<10] + "…"
+			bridge.Config{Alias: "b", Dialer: pipeTo(speaks(`"` + bound + `"`))},
+			bridge.Config{Alias: "c", Dialer: pipeTo(speaks(`"` + longest + `"`))})
+		want := "## a\n\nAsk first.\n\n## b\n\n" + longest + "…\n\n## c\n\n" + longest
 		if got := b.Instructions(); got != want {
 			t.Errorf("the instructions have %d bytes: %.100q", len(got), got)
 		}

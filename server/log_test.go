@@ -282,6 +282,26 @@ func TestLogAnyValue(t *testing.T) {
 	}
 }
 
+// TestLogGroups: groups may be 32 deep.
+func TestLogGroups(t *testing.T) {
+	nested := func(groups int) slog.Attr {
+		a := slog.Int("leaf", 1)
+		for range groups {
+			a = slog.Attr{Key: "g", Value: slog.GroupValue(a)}
+		}
+		return a
+	}
+	messages := logged(t, mcp.LevelDebug, func(log *slog.Logger) {
+		log.Info("deepest", nested(32))
+		log.Info("deeper", nested(33))
+	})
+	for i, want := range []string{`"leaf":1`, `"leaf":"!ERROR: more than 10000 attributes, or 32 groups inside each other"`} {
+		if !bytes.Contains(messages[i].Data, []byte(want)) {
+			t.Errorf("got %s, want %s in it", messages[i].Data, want)
+		}
+	}
+}
+
 // TestLogLargeRecord checks that a large record does not end the connection.
 func TestLogLargeRecord(t *testing.T) {
 	s := newServer(nil)

@@ -420,16 +420,18 @@ func TestTimeouts(t *testing.T) {
 		})
 		closed(t, conn)
 	})
-	in("Call with a deadline", func(t *testing.T) {
-		conn := dial(t, sse.Dial("http://localhost", options(deaf)), silent{})
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		bounds(t, 5*time.Second+250*time.Millisecond, func() {
-			_, err := conn.Call(ctx, "any", nil)
-			failed(t, err, maybeExecuted, context.DeadlineExceeded)
+	for name, wait := range map[string]time.Duration{"Call with a deadline": 5 * time.Second, "Call with a later deadline than the default": 2 * time.Minute} {
+		in(name, func(t *testing.T) {
+			conn := dial(t, sse.Dial("http://localhost", options(deaf)), silent{})
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			bounds(t, wait+250*time.Millisecond, func() {
+				_, err := conn.Call(ctx, "any", nil)
+				failed(t, err, maybeExecuted, context.DeadlineExceeded)
+			})
+			closed(t, conn)
 		})
-		closed(t, conn)
-	})
+	}
 }
 
 // A script is a server of 2024-11-05 that a test controls.
