@@ -115,3 +115,18 @@ func TestSeenQuestionsConcurrently(t *testing.T) {
 		t.Errorf("%d questions were counted and %d remembered, want %d", all, len(seen.last), n)
 	}
 }
+
+// A question is counted exactly while others of its call are answered.
+func TestQuestionsAreCountedConcurrently(t *testing.T) {
+	const n = 300
+	f, calls := newInFlight(1)
+	for range n {
+		f.asking(nil, rootsQuestion, new([]*forwardedCall))
+	}
+	ask := func(int) { f.asking(nil, rootsQuestion, new([]*forwardedCall)) }
+	answer := func(int) { f.answered(calls[0]) }
+	racetest.Together(n, ask, answer)
+	if calls[0].open != n {
+		t.Errorf("the call has %d open questions, want %d", calls[0].open, n)
+	}
+}
