@@ -13,11 +13,12 @@ func TestApproversConnectConcurrently(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	version := c.tokenVersion
 	var refused [2]string
 	visit := func(i int) func(int) {
 		return func(int) {
 			conn := &connection{notifies: true, ready: make(chan struct{}, 1), stopShowing: func() {}}
-			if refusal := c.activate(conn, 0); refusal != "" {
+			if refusal := c.activate(conn, version); refusal != "" {
 				refused[i] = refusal
 			}
 			c.connectionEnded(conn)
