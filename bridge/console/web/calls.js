@@ -4,7 +4,8 @@ import { button, clock, node, number, seen, took, untilNow } from "./nodes.js";
 import { replaceChanged } from "./parts.js";
 
 const MAX_ROWS = 500;
-const SLICE = 100; // rows that are made at a time
+const SLICE = 40; // rows that are made at a time, so that no task takes long
+const MANY = 100; // changed calls for which all rows are made again
 const SLOW = 1_000_000; // microseconds
 
 const FAILED = new Set(["tool error", "no login", "failed", "lost", "expired", "refused", "unknown"]);
@@ -88,7 +89,7 @@ export class CallList {
 	changed(ids) {
 		this.#count();
 		if (this.#paused) return;
-		if (ids.length > SLICE) {
+		if (ids.length > MANY) {
 			this.draw();
 			return;
 		}
