@@ -41,8 +41,8 @@ export async function records_messages({ page, modern, legacy }) {
     await eventually(async () => assert.equal(await page.locator(".calls tbody tr").count(), i + 2));
     await page.locator(".calls tbody tr a").first().click();
     const messages = page.locator(".message");
-    await eventually(async () => assert.equal(await messages.count(), 2));
-    assert.match(await messages.nth(0).locator("summary").textContent(), new RegExp(`from the client tools/call ${version}`));
+    await messages.nth(0).locator("summary", { hasText: `from the client tools/call ${version}` }).waitFor(); // not those of the call before
+    assert.equal(await messages.count(), 2);
     await messages.nth(0).locator("summary").click();
     const text = await messages.nth(0).locator("pre").textContent();
     assert.match(text, /9007199254740991/);
