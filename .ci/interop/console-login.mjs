@@ -25,14 +25,13 @@ async function serve(url, ...flags) {
   const program = spawn(join(process.env.bin, "dovetail"), ["serve", "-http", "127.0.0.1:0", "-config", config, ...flags], {
     env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_STATE_HOME: home, XDG_DATA_HOME: home }, stdio: ["ignore", "ignore", "pipe"],
   });
-  for await (const line of createInterface({ input: program.stderr })) {
-    const [link] = line.match(/http:\S+\/console\/#token=[\w.~-]+/) ?? [];
-    if (link) {
-      program.stderr.resume();
-      return [program, link];
-    }
+  let link;
+  for await (const line of createInterface(program.stderr)) {
+    if ((link = /http:\S+\/console\/#token=[\w.~-]+/.exec(line)?.[0])) break;
   }
-  throw new Error("dovetail serve prints no link to its console");
+  assert.ok(link, "dovetail serve prints no link to its console");
+  program.stderr.resume();
+  return [program, link];
 }
 
 export async function logs_in_at_a_server({ browser }) {

@@ -5,11 +5,11 @@ import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { createServer as createWebServer } from "node:http";
-import { createServer } from "node:net";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text as readAll } from "node:stream/consumers";
+import { freePort } from "./free-port.mjs";
 
 const { bin, work } = process.env;
 const here = import.meta.dirname;
@@ -77,25 +77,14 @@ async function serve(command, ...args) {
     child.kill("SIGTERM");
     await exit;
   };
-  let said = "";
+  let url, said = "";
   for await (const line of createInterface(child.stderr)) {
-    said += line + "\n";
-    const url = /http:\/\/[0-9.:]+\/mcp/.exec(line);
-    if (url) {
-      child.stderr.resume();
-      return { url: url[0], end };
-    }
+    said += `${line}\n`;
+    if ((url = /http:\/\/[0-9.:]+\/mcp/.exec(line)?.[0])) break;
   }
-  throw new Error(`${command} has ended: ${said}`);
-}
-
-async function freePort() {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return port;
+  assert.ok(url, `${command} has ended: ${said}`);
+  child.stderr.resume();
+  return { url, end };
 }
 
 const text = (result) => result.content[0].text;
@@ -135,7 +124,7 @@ async function faults() {
 
 /** The Playwright MCP server with a page that this program serves. */
 async function browser() {
-  const web = createWebServer((request, response) => {
+  const web = createServer((request, response) => {
     response.setHeader("Content-Type", "text/html; charset=utf-8");
     response.end("<title>Party</title><h1>Two \u{1f389}</h1>");
   }).listen(0, "127.0.0.1");

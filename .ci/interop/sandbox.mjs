@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { freePort } from "./free-port.mjs";
 import { Program, args } from "./sandbox-program.mjs";
 
 const { bin, work } = process.env;
@@ -51,16 +51,6 @@ func TestPrice(t *testing.T) {
 	}
 }
 `;
-
-/** A free port. */
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 const text = (result) => result.content.filter((block) => block.type === "text").map((block) => block.text).join("\n");
 

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { createInterface } from "node:readline";
+import { freePort } from "./free-port.mjs";
 
 const { bin, work } = process.env;
 const files = join(work, "files");
@@ -60,40 +60,16 @@ const names = (list) => list.map((entry) => entry.name);
 async function listen(mode) {
   const [command, ...args] = [...everything, mode];
   const port = await freePort();
-  const child = spawn(command, args, { stdio: "ignore", env: { ...process.env, PORT: String(port) } });
-  const end = async () => {
-    const exit = once(child, "exit");
-    if (child.kill()) await exit;
-  };
-  for (let left = 200; !(await accepts(port)); left--) {
-    if (left === 0 || child.exitCode !== null) {
-      await end();
-      throw new Error(`everything ${mode} does not listen`);
-    }
-    await pause(50);
+  const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, PORT: String(port) } });
+  const exit = once(child, "exit");
+  let listens = false, said = "";
+  for await (const line of createInterface(child.stderr)) {
+    said += `${line}\n`;
+    if ((listens = line.endsWith(` on port ${port}`))) break;
   }
-  return { port, end };
-}
-
-async function freePort() {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return port;
-}
-
-async function accepts(port) {
-  const socket = connect(port, "127.0.0.1");
-  try {
-    await once(socket, "connect");
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
+  assert.ok(listens, `everything ${mode} has ended: ${said}`);
+  child.stderr.resume();
+  return { port, end: () => child.kill() && exit };
 }
 
 checkEverything("everything", everything);
