@@ -12,19 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-go/dovetail/internal/test/porttest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 )
-
-// freePort returns a port at which nothing listens.
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
 
 // TestForeignPort: only servers that commands of the shell have started are forwarded.
 func TestForeignPort(t *testing.T) {
@@ -49,7 +39,7 @@ func TestForeignPort(t *testing.T) {
 				}
 				listener.Close()
 			}
-			port := freePort(t)
+			port := porttest.Free(t)
 			script := strings.ReplaceAll(script, "$SELF", fmt.Sprintf("env %s=%s:%d %s", serveVariable, host, port, os.Args[0]))
 			started, err := json.Marshal(map[string]string{"command": script})
 			if err != nil {

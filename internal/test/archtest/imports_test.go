@@ -30,6 +30,7 @@ internal/test/leaktest:   testing
 internal/test/calltest:   testing
 internal/test/racetest:   testing
 internal/test/waittest:   testing
+internal/test/porttest:   testing
 internal/test/cputest:    testing golang.org/x/sys
 internal/netguard:        net/http
 internal/pattern:

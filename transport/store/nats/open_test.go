@@ -18,6 +18,7 @@ import (
 	driver "github.com/nats-io/nats.go"
 
 	"github.com/dovetail-go/dovetail/internal/sharedfile"
+	"github.com/dovetail-go/dovetail/internal/test/porttest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
@@ -91,7 +92,7 @@ func TestConnectWithoutServer(t *testing.T) {
 	silentURL := "nats://" + silent.Addr().String()
 	const timeout = 2 * time.Second
 	for name, test := range map[string]struct{ url, want string }{
-		"nobody listens":      {fmt.Sprint("nats://127.0.0.1:", freePorts(t, 1)[0]), "cannot be reached"},
+		"nobody listens":      {fmt.Sprint("nats://127.0.0.1:", porttest.Free(t)), "cannot be reached"},
 		"a silent server":     {silentURL, "cannot be reached"},
 		"two of them":         {silentURL + "," + silentURL, "cannot be reached"},
 		"a server in trouble": {withoutJetStream(t, func(*driver.Msg) {}), "no answer"},

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/dovetail-go/dovetail/internal/test/leaktest"
+	"github.com/dovetail-go/dovetail/internal/test/porttest"
 	"github.com/dovetail-go/dovetail/internal/test/waittest"
 	"github.com/dovetail-go/dovetail/transport/store/nats"
 )
@@ -139,9 +140,11 @@ const routesOfPeer = server.DEFAULT_ROUTE_POOL_SIZE + 1
 func newCluster(t testing.TB) []*member {
 	t.Helper()
 	members := make([]*member, 3)
-	ports := freePorts(t, len(members))
+	var ports []int
 	var routes []*url.URL // each member needs them from the beginning
-	for _, port := range ports {
+	for range members {
+		port := porttest.Free(t)
+		ports = append(ports, port)
 		routes = append(routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
 	}
 	var starting sync.WaitGroup
@@ -161,21 +164,6 @@ func newCluster(t testing.TB) []*member {
 		})
 	}
 	return members
-}
-
-// freePorts returns ports at which no process listens.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var ports []int
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // createStreams creates the streams of a store in a cluster. It waits until the servers have a leader

@@ -13,6 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/dovetail-go/dovetail/internal/test/porttest"
 	"github.com/dovetail-go/dovetail/transport/store"
 	"github.com/dovetail-go/dovetail/transport/store/redis"
 )
@@ -20,7 +21,7 @@ import (
 // A store uses the primary that sentinels name, and the next one after the first has ended.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
-	primary, replica := freePort(t), freePort(t)
+	primary, replica := fmt.Sprint(porttest.Free(t)), fmt.Sprint(porttest.Free(t))
 	server := newServer(t, "--port", primary, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0")
 	newServer(t, "--port", replica, "--bind", "127.0.0.1", "--replicaof", "127.0.0.1 "+primary)
 	address := newSentinel(t, primary)
@@ -50,7 +51,7 @@ func TestSentinel(t *testing.T) {
 // primary by itself as long as its process runs, however slow the machine is.
 func newSentinel(t *testing.T, primary string) (address string) {
 	t.Helper()
-	s, port := prepare(t), freePort(t)
+	s, port := prepare(t), fmt.Sprint(porttest.Free(t))
 	file := filepath.Join(s.dir, "sentinel.conf")
 	config := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor shop 127.0.0.1 %s 1\n"+
 		"sentinel down-after-milliseconds shop 600000\n", port, s.dir, primary)
@@ -119,7 +120,7 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	for range 4 {
-		port, bus := freePort(t), freePort(t)
+		port, bus := fmt.Sprint(porttest.Free(t)), fmt.Sprint(porttest.Free(t))
 		node := &clusterNode{
 			server: newServer(t, "--port", port, "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", bus,
 				"--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"),

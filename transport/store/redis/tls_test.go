@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/dovetail-go/dovetail/internal/test/porttest"
 	"github.com/dovetail-go/dovetail/transport/store/redis"
 )
 
@@ -30,7 +30,7 @@ func TestTLS(t *testing.T) {
 	}
 	certificate, key := certify(t)
 	t.Setenv("SSL_CERT_FILE", certificate)
-	port := freePort(t)
+	port := fmt.Sprint(porttest.Free(t))
 	newServer(t, "--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", key,
 		"--tls-ca-cert-file", certificate, "--tls-auth-clients", "no", "--bind", "127.0.0.1",
 		"--user", "shop", "on", ">correct-secret", "~{dovetail}:*", "&{dovetail}:*", "+@all")
@@ -105,19 +105,4 @@ func certify(t *testing.T) (certificateFile, keyFile string) {
 		return path
 	}
 	return write("certificate", "CERTIFICATE", certificate), write("key", "PRIVATE KEY", private)
-}
-
-// freePort returns a port at which no process listens. The port is below the ports of outgoing connections, which could
-// take it before a server does.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := fmt.Sprint(10_000 + mathrand.IntN(20_000))
-		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			listener.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port was found")
-	return ""
 }
