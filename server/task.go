@@ -91,11 +91,13 @@ func (t *Tool) becomeTask(ctx context.Context, call *mcp.Call) error {
 
 // tasks are the tasks of a server. The zero value has none.
 type tasks struct {
-	mu       sync.Mutex
-	engine   *task.Engine // nil until it is needed
-	stopped  bool
-	unwatch  func()         // ends the watch of changes; nil if there is none
-	starting sync.WaitGroup // of the workers after a change
+	mu      sync.Mutex
+	engine  *task.Engine // nil until it is needed
+	stopped bool
+	unwatch func() // ends the watch for the first tool with tasks; nil if there was none
+
+	reading sync.Mutex     // held while the catalog is read after a change
+	readers sync.WaitGroup // one that reads, and one that waits to read
 
 	polls *quota.Quota // of the subscriptions to tasks that entries keep
 }
@@ -132,14 +134,25 @@ func (s *Server) startTasks() {
 	if s.options.Store == nil {
 		return
 	}
+	unread := make(chan struct{}, 1)
 	unwatch := s.changes.watchAll(func(change mcp.Change) {
 		if change.Kind != mcp.KindTool || change.URI != "" {
 			return
 		}
 		s.tasks.mu.Lock()
 		defer s.tasks.mu.Unlock()
-		if !s.tasks.stopped { // a provider may hold a lock that its catalog needs
-			s.tasks.starting.Go(s.startWorkers)
+		if s.tasks.stopped {
+			return
+		}
+		select {
+		case unread <- struct{}{}:
+			s.tasks.readers.Go(func() { // a provider may hold a lock that its catalog needs
+				s.tasks.reading.Lock()
+				defer s.tasks.reading.Unlock()
+				<-unread
+				s.startWorkers()
+			})
+		default: // the reader that waits will see this change, too
 		}
 	})
 	s.tasks.mu.Lock()
@@ -153,13 +166,24 @@ func (s *Server) startTasks() {
 	s.startWorkers() // after the watch has begun, so that no change is missed
 }
 
-// startWorkers begins to run tasks if a tool has any.
+// startWorkers begins to run tasks if a tool has any. Then it ends the watch.
 func (s *Server) startWorkers() {
 	if !s.Catalog().hasTasks() {
 		return
 	}
 	if engine, err := s.taskEngine(); err == nil {
 		engine.Start()
+	}
+	s.tasks.endWatch()
+}
+
+// endWatch ends the watch for the first tool with tasks, if there is one.
+func (t *tasks) endWatch() {
+	t.mu.Lock()
+	unwatch := t.unwatch
+	t.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
 	}
 }
 
@@ -168,16 +192,14 @@ func (s *Server) startWorkers() {
 func (s *Server) stopTasks() (wait func(ctx context.Context) error) {
 	s.tasks.mu.Lock()
 	s.tasks.stopped = true
-	engine, unwatch := s.tasks.engine, s.tasks.unwatch
+	engine := s.tasks.engine
 	s.tasks.mu.Unlock()
-	if unwatch != nil {
-		unwatch()
-	}
+	s.tasks.endWatch()
 	if engine != nil {
 		engine.Drain()
 	}
 	return func(ctx context.Context) error {
-		s.tasks.starting.Wait()
+		s.tasks.readers.Wait()
 		if engine == nil {
 			return nil
 		}

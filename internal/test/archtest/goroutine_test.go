@@ -73,7 +73,7 @@ func TestGoroutinesHaveOwners(t *testing.T) {
 		"server/servertest/replay.go":              "the server, and the reader of its messages; CheckTranscript waits for both",
 		"server/mount.go":                          "the Run of a mounted provider; Shutdown waits for it",
 		"server/roots.go":                          "passes changed roots to the providers; RootsChanged waits for them",
-		"server/task.go":                           "begins to run tasks after a change of the tools; Shutdown waits for it",
+		"server/task.go":                           "reads the catalog after a change of the tools, until one has tasks; Shutdown waits for it",
 		"server/task_run.go":                       "ends the run of a function whose time is over; stopped when the function has returned",
 		"server/timeout.go":                        "runs a function with a timeout, and waits for a late one; the call or Shutdown waits for it",
 		"server/resources/watch.go":                "polls modification times until its context ends; Watch waits for it",
