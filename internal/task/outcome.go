@@ -75,8 +75,7 @@ func (r *Run) finish(cause error, outcome *Outcome) {
 			return
 		case err == nil, errors.Is(err, ErrUnknown): // stored, or expired
 			if failed && r.outcomeLost.Load() {
-				r.engine.counts.abandoned.Add(1)
-				r.engine.config.Logger.Error("a task has ended without an outcome", "message", "an earlier attempt may have made the call, and has left no outcome")
+				r.engine.noteAbandoned("an earlier attempt may have made the call, and has left no outcome")
 			}
 			r.engine.worker.Finish(r.job)
 			return

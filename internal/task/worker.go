@@ -141,8 +141,7 @@ func (r *Run) begin(ctx context.Context) bool {
 		e.worker.HandBack(r.job, max(r.job.HeldFor*2/3, minPatience))
 	case claimed == ended:
 		if rec.Status == mcp.TaskFailed {
-			e.counts.abandoned.Add(1)
-			log.Error("a task has ended without an outcome", "message", rec.Message)
+			e.noteAbandoned(rec.Message)
 		}
 		e.changed(ctx, r.ID, rec)
 		e.worker.Finish(r.job)
@@ -207,6 +206,12 @@ func (r *Run) read(ctx context.Context, rec *record) (err error) {
 	return nil
 }
 
+// noteAbandoned counts and logs a task that has failed without the outcome of its function.
+func (e *Engine) noteAbandoned(message string) {
+	e.counts.abandoned.Add(1)
+	e.config.Logger.Error("a task has ended without an outcome", "message", message)
+}
+
 // handBack records that the run ends without an outcome, and returns the job to the queue.
 func (r *Run) handBack() {
 	ctx, e := context.Background(), r.engine
@@ -221,9 +226,8 @@ func (r *Run) handBack() {
 		e.worker.HandBack(r.job, delay(r.job.Attempt))
 	case rec.Status.Ended():
 		if rec.Status == mcp.TaskFailed {
-			e.counts.abandoned.Add(1)
+			e.noteAbandoned(rec.Message)
 		}
-		e.config.Logger.Error("a task has ended without an outcome", "message", rec.Message)
 		e.changed(ctx, r.ID, rec)
 		e.worker.Finish(r.job)
 	case e.pulling.Err() != nil: // this replica does not take the job again
