@@ -163,26 +163,28 @@ func TestRequirementsAreReleases(t *testing.T) {
 	}
 }
 
+// textOf returns the text of a file of the repository.
+func textOf(t *testing.T, name string) string {
+	t.Helper()
+	text, err := fileText(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // README.md compares sizes as the page of the benchmarks has them, and attacks as SECURITY.md has them.
 func TestReadmeComparesAsMeasured(t *testing.T) {
-	text := func(name string) string {
-		t.Helper()
-		text, err := fileText(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
 	var rows []string
 	for _, over := range []string{"stdio", "HTTP"} {
-		measured := regexp.MustCompile(`(?m)^\| hello over ` + over + ` \| [^|]* · ([^|]*) \| [^|]* · ([^|]*) \| [^|]* · ([^|]*) \|`).FindStringSubmatch(text("internal/lab/rivals/bench/README.md"))
+		measured := regexp.MustCompile(`(?m)^\| hello over ` + over + ` \| [^|]* · ([^|]*) \| [^|]* · ([^|]*) \| [^|]* · ([^|]*) \|`).FindStringSubmatch(textOf(t, "internal/lab/rivals/bench/README.md"))
 		if measured == nil {
 			t.Fatalf("the page of the benchmarks has no size over %s", over)
 		}
 		rows = append(rows, fmt.Sprintf("| a small server over %s, stripped | %s |", over, strings.Join(measured[1:], " | ")))
 	}
 	counts := make(map[string]int)
-	for _, row := range regexp.MustCompile("(?m) \\| ([^|]*) \\| ([^|]*) \\| ([^|]*) \\| `TestMatrix/[^|]*\\|$").FindAllStringSubmatch(text("SECURITY.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m) \\| ([^|]*) \\| ([^|]*) \\| ([^|]*) \\| `TestMatrix/[^|]*\\|$").FindAllStringSubmatch(textOf(t, "SECURITY.md"), -1) {
 		for library, result := range row[1:] {
 			counts[fmt.Sprint(result, library)]++
 		}
@@ -192,7 +194,7 @@ func TestReadmeComparesAsMeasured(t *testing.T) {
 		attacks += fmt.Sprintf(" %d, %d |", counts[fmt.Sprint("safe", library)], counts[fmt.Sprint("unsafe", library)])
 	}
 	for _, row := range append(rows, attacks) {
-		if !strings.Contains(text("README.md"), row+"\n") {
+		if !strings.Contains(textOf(t, "README.md"), row+"\n") {
 			t.Errorf("README.md does not have the row %s", row)
 		}
 	}
@@ -200,15 +202,8 @@ func TestReadmeComparesAsMeasured(t *testing.T) {
 
 // README.md quotes three goals as the page of the benchmarks has them, and they are met.
 func TestReadmeQuotesGoals(t *testing.T) {
-	text := func(page string) string {
-		text, err := os.ReadFile(filepath.Join(root, page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	goals := strings.Split(text("internal/lab/rivals/bench/GOALS.md"), "\n")
-	_, rest, _ := strings.Cut(text("README.md"), "\n## Speed\n")
+	goals := strings.Split(textOf(t, "internal/lab/rivals/bench/GOALS.md"), "\n")
+	_, rest, _ := strings.Cut(textOf(t, "README.md"), "\n## Speed\n")
 	section, _, _ := strings.Cut(rest, "\n#")
 	var quoted int
 	for line := range strings.Lines(section) {
