@@ -220,10 +220,11 @@ func (p *program) connect(t *testing.T, opts *client.Options) *client.Session {
 // connectAt is connect at a path.
 func (p *program) connectAt(t *testing.T, path string, opts *client.Options) *client.Session {
 	t.Helper()
+	token := p.token // a session keeps its caller when p.token becomes that of another one
 	dialer := streamable.Dial("http://"+p.address+path, &streamable.DialOptions{
 		Header: func(_ context.Context, header http.Header) error {
-			if p.token != "" {
-				header.Set("Authorization", "Bearer "+p.token)
+			if token != "" {
+				header.Set("Authorization", "Bearer "+token)
 			}
 			return nil
 		},
