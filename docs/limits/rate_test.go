@@ -27,6 +27,9 @@ type rate struct {
 	next map[key]time.Time // when a caller may make burst calls at once again
 }
 
+// maxCallers is how many callers a rate remembers. While none of them can be forgotten, it makes new ones wait.
+const maxCallers = 10_000
+
 // A key tells callers apart: by their principal, or without one by their network. Both are "" over stdio.
 type key struct{ principal, network string }
 
@@ -39,10 +42,13 @@ func (r *rate) wait(caller *mcp.Caller) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if len(r.next) >= 10_000 { // callers that wait for nothing need no memory
+	next, known := r.next[k]
+	if !known && len(r.next) >= maxCallers {
 		maps.DeleteFunc(r.next, func(_ key, at time.Time) bool { return !at.After(now) })
+		if len(r.next) >= maxCallers {
+			return r.interval
+		}
 	}
-	next := r.next[k]
 	if next.Before(now) {
 		next = now
 	}
@@ -111,5 +117,24 @@ func TestRate(t *testing.T) {
 				t.Errorf("ada got %q after an interval", got)
 			}
 		})
+	})
+}
+
+// Callers that come and go take bounded memory, and those that are known can go on.
+func TestRateRemembersFewCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rate{burst: 5, interval: time.Second, next: make(map[key]time.Time)}
+		for i := range 2 * maxCallers {
+			if wait := r.wait(&mcp.Caller{Network: fmt.Sprint(i)}); (wait > 0) != (i >= maxCallers) {
+				t.Fatalf("caller %d waits %v", i, wait)
+			}
+		}
+		if wait := r.wait(&mcp.Caller{Network: "0"}); wait > 0 || len(r.next) != maxCallers {
+			t.Errorf("a known caller waits %v, and %d are remembered", wait, len(r.next))
+		}
+		<-time.After(2 * time.Second)
+		if wait := r.wait(&mcp.Caller{Network: "new"}); wait > 0 || len(r.next) != 1 {
+			t.Errorf("when all may be forgotten, a new caller waits %v, and %d are remembered", wait, len(r.next))
+		}
 	})
 }
