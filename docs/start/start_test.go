@@ -21,19 +21,17 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// build builds two programs of the guide and returns their paths.
-func build(t *testing.T, first, second string) (firstPath, secondPath string) {
+// build builds a program of the guide and returns its path.
+func build(t *testing.T, name string) string {
 	t.Helper()
-	folder := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", folder+string(filepath.Separator), "./"+first, "./"+second).CombinedOutput()
-	if err != nil {
+	path := filepath.Join(t.TempDir(), name)
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
+	if out, err := exec.Command("go", "build", "-o", path, "./"+name).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	suffix := ""
-	if runtime.GOOS == "windows" {
-		suffix = ".exe"
-	}
-	return filepath.Join(folder, first+suffix), filepath.Join(folder, second+suffix)
+	return path
 }
 
 // readText returns the text of a file with the line endings of the programs.
@@ -104,7 +102,7 @@ func loggedURL(t *testing.T, log io.Reader) string {
 // TestBoth runs the program that serves both transports. The end of its input ends HTTP too, and an address that is in use
 // ends the program.
 func TestBoth(t *testing.T) {
-	path, _ := build(t, "both", "client")
+	path := build(t, "both")
 	ctx, kill := context.WithTimeout(t.Context(), time.Minute)
 	defer kill()
 	cmd := exec.CommandContext(ctx, path, "-http", "127.0.0.1:0")
@@ -158,7 +156,7 @@ func TestBoth(t *testing.T) {
 // TestPrograms runs the server and the client of the guide, over both transports, and
 // connects to the server as the configuration files say.
 func TestPrograms(t *testing.T) {
-	serverPath, clientPath := build(t, "server", "client")
+	serverPath, clientPath := build(t, "server"), build(t, "client")
 	url, stop := serveHTTP(t, serverPath)
 	defer stop()
 	t.Run("stdio", func(t *testing.T) { runClient(t, clientPath, serverPath) })
