@@ -151,7 +151,7 @@ func Example_serveProtected() {
 	// streamable: ServeOptions.Wrap has returned no handler
 }
 
-// A verifier of your own says whose token it is, or that the token is not valid.
+// A type with the method Verify returns the grant of a token, or an InvalidTokenError.
 func Example_directory() {
 	known := sha256.Sum256([]byte("a token"))
 	d := directory{find: func(_ context.Context, hash [sha256.Size]byte) (string, []string, error) {

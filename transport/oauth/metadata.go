@@ -329,8 +329,8 @@ func (c *Client) authorizationServer(ctx context.Context, issuer string, legacy 
 	return m, err
 }
 
-// explain adds to an error of a default endpoint that, and where, metadata were searched. An OAuth error code, and an
-// error of a person, come from an endpoint that works.
+// explain adds to an error of a default endpoint where the client has looked for metadata. It leaves an OAuth error code and the
+// refusal of a person as they are, because those come from an endpoint that works.
 func (m *serverMetadata) explain(err error) error {
 	_, unregistered := errors.AsType[*RegistrationError](err)
 	refused, ok := errors.AsType[*Error](err)

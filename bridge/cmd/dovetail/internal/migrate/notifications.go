@@ -5,7 +5,8 @@ import (
 	"go/token"
 )
 
-// literalOf returns a literal whose address is an argument, with keys, and of the type with this name in the tables; or nil.
+// literalOf returns the literal in an argument of the form &T{Name: value}, where key is the name of T in the tables. It returns nil for
+// any other argument.
 func (s *source) literalOf(arg ast.Expr, key string) *ast.CompositeLit {
 	address, ok := arg.(*ast.UnaryExpr)
 	if !ok || address.Op != token.AND {
@@ -58,7 +59,7 @@ func newLoggingHandler(s *source, call *ast.CallExpr, _ ast.Expr) (string, bool)
 	return s.newText(request) + ".Logger(" + name + ").Handler()", true
 }
 
-// resourceUpdated rewrites a notification whose error is not looked at, since there is none here.
+// resourceUpdated rewrites a notification if its error is ignored, since ResourceUpdated here returns none.
 func resourceUpdated(s *source, call *ast.CallExpr, receiver ast.Expr) (string, bool) {
 	params := s.literalOf(call.Args[1], "sdk:mcp.ResourceUpdatedNotificationParams")
 	if params == nil || field(params, "URI") == nil || field(params, "Meta") != nil || !ignoresResult(s.parents[call]) {
