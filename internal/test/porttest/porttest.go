@@ -12,7 +12,7 @@ import (
 func Free(t testing.TB) int {
 	t.Helper()
 	for range 100 {
-		port := 10_000 + rand.IntN(20_000)
+		port := 10_000 + rand.IntN(20_000) //nolint:gosec // it need not be a secret
 		if listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			listener.Close()
 			return port
