@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"testing"
 	"time"
 )
@@ -20,20 +21,22 @@ const (
 
 // Main runs the tests and exits. If the tests pass and goroutines are left two seconds
 // later, it prints their stacks to standard error and exits with 1. It ignores goroutines
-// that the testing package or the runtime started.
-func Main(m *testing.M) { MainOf(m.Run) }
+// that the testing package or the runtime started, and those that run one of the functions in
+// ignored, which other libraries leave behind. Their names are like those in stacks, such as
+// "example.com/package.(*T).method".
+func Main(m *testing.M, ignored ...string) { MainOf(m.Run, ignored...) }
 
 // MainOf is [Main] with a function that runs the tests.
-func MainOf(tests func() int) {
-	os.Exit(run(tests, os.Stderr, timeout))
+func MainOf(tests func() int, ignored ...string) {
+	os.Exit(run(tests, os.Stderr, timeout, ignored))
 }
 
-func run(tests func() int, report io.Writer, timeout time.Duration) int {
+func run(tests func() int, report io.Writer, timeout time.Duration, ignored []string) int {
 	code := tests()
 	if code != 0 {
 		return code // a failed test often leaves goroutines, but its own message matters
 	}
-	left := await(timeout)
+	left := await(timeout, ignored)
 	if len(left) == 0 {
 		return Check(report)
 	}
@@ -69,10 +72,10 @@ func Checks() bool { return pprof.Lookup(leakProfile) != nil }
 const leakProfile = "goroutineleak"
 
 // await returns the stacks of goroutines that are left after the timeout.
-func await(timeout time.Duration) [][]byte {
+func await(timeout time.Duration, ignored []string) [][]byte {
 	deadline := time.Now().Add(timeout)
 	for pause := time.Millisecond; ; pause *= 2 {
-		left := ours()
+		left := ours(ignored)
 		if len(left) == 0 || time.Now().After(deadline) {
 			return left
 		}
@@ -80,12 +83,12 @@ func await(timeout time.Duration) [][]byte {
 	}
 }
 
-// ours returns the stacks of all goroutines, except for this one and the goroutines of the
-// testing package and the runtime.
-func ours() [][]byte {
+// ours returns the stacks of all goroutines, except for this one, the goroutines of the
+// testing package and the runtime, and those that run an ignored function.
+func ours(ignored []string) [][]byte {
 	var left [][]byte
 	for i, stack := range bytes.Split(stacks(), []byte("\n\n")) {
-		if i > 0 && !foreign(stack) { // the first is this goroutine
+		if i > 0 && !foreign(stack) && !runs(stack, ignored) { // the first is this goroutine
 			left = append(left, bytes.TrimSpace(stack))
 		}
 	}
@@ -114,4 +117,9 @@ func foreign(stack []byte) bool {
 		}
 	}
 	return false
+}
+
+// runs reports whether a goroutine runs one of the functions.
+func runs(stack []byte, functions []string) bool {
+	return slices.ContainsFunc(functions, func(name string) bool { return bytes.Contains(stack, []byte("\n"+name+"(")) })
 }

@@ -35,23 +35,27 @@ func TestCheck(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
+	const packageName = "github.com/dovetail-go/dovetail/internal/test/leaktest"
 	release, ended := make(chan struct{}), make(chan struct{}, 2)
 	leak := func() { go stayBehind(release, ended) }
 	for name, test := range map[string]struct {
 		start      func()
 		testsCode  int
 		timeout    time.Duration
+		ignored    []string
 		want       int
 		wantReport []string
 	}{
-		"nothing is left":     {func() {}, 0, time.Minute, 0, nil},
-		"a goroutine ends":    {func() { go func() { <-time.After(20 * time.Millisecond) }() }, 0, time.Minute, 0, nil},
-		"a goroutine is left": {leak, 0, 10 * time.Millisecond, 1, []string{"1 goroutines outlive", "stayBehind"}},
-		"the tests failed":    {leak, 7, 0, 7, nil},
+		"nothing is left":     {func() {}, 0, time.Minute, nil, 0, nil},
+		"a goroutine ends":    {func() { go func() { <-time.After(20 * time.Millisecond) }() }, 0, time.Minute, nil, 0, nil},
+		"a goroutine is left": {leak, 0, 10 * time.Millisecond, nil, 1, []string{"1 goroutines outlive", "stayBehind"}},
+		"one is ignored":      {leak, 0, time.Minute, []string{packageName + ".stayBehind"}, 0, nil},
+		"another is ignored":  {leak, 0, 10 * time.Millisecond, []string{packageName + ".stay", packageName + ".TestRun"}, 1, []string{"stayBehind"}},
+		"the tests failed":    {leak, 7, 0, nil, 7, nil},
 	} {
-		leaks := test.want != 0
+		leaks := test.want != 0 || test.ignored != nil
 		var report bytes.Buffer
-		code := run(func() int { test.start(); return test.testsCode }, &report, test.timeout)
+		code := run(func() int { test.start(); return test.testsCode }, &report, test.timeout, test.ignored)
 		if code != test.want || (report.Len() > 0) != (test.wantReport != nil) {
 			t.Errorf("%s: code %d, want %d, report:\n%s", name, code, test.want, &report)
 		}
