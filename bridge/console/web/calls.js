@@ -1,9 +1,9 @@
-// The list of calls. Rows are changed one at a time, and at most 500 are in the page.
+// The list of calls. Rows are changed one at a time, and at most 250 are in the page.
 
 import { button, clock, node, number, seen, took, untilNow } from "./nodes.js";
 import { replaceChanged } from "./parts.js";
 
-const MAX_ROWS = 500;
+const MAX_ROWS = 250; // each costs time whenever one of them changes
 const SLICE = 40; // rows that are made at a time, so that no task takes long
 const MANY = 100; // changed calls for which all rows are made again
 const SLOW = 1_000_000; // microseconds
