@@ -219,6 +219,7 @@ func (s *Store) Follow(ctx context.Context, stream string, after uint64) iter.Se
 		}
 		defer s.hub.leave(ctx, channel, f)
 		for first := true; ; {
+			appended := f.firstAppended()
 			p, err := s.page(ctx, stream, f.position)
 			switch {
 			case err != nil && (s.ended(ctx) != nil || !isTemporary(err)):
@@ -230,7 +231,7 @@ func (s *Store) Follow(ctx context.Context, stream string, after uint64) iter.Se
 					return
 				}
 				continue
-			case first && after > 0 && !p.found, !first && f.misses(p):
+			case first && after > 0 && !p.found, !first && f.misses(p, appended):
 				yield(store.Entry{}, store.ErrPurged)
 				return
 			}
@@ -291,20 +292,28 @@ func (f *follower) interrupted(since time.Time) {
 	signal(f.wake)
 }
 
-// misses reports whether entries between position and the entries of a page have been deleted.
-func (f *follower) misses(p page) bool {
+// firstAppended returns the first entry known to follow position, or 0.
+func (f *follower) firstAppended() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.appended
+}
+
+// misses reports whether entries between position and the entries of a page have been deleted. appended is what firstAppended
+// returned before the page was read: an entry that was appended since then is in the next page.
+func (f *follower) misses(p page, appended uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(p.entries) == 0 {
-		return p.newest > f.position || p.newest == 0 && f.appended > 0
+		return p.newest > f.position || p.newest == 0 && appended > 0
 	}
 	first := p.entries[0]
 	if p.found || f.position > 0 && first.previous == f.position {
 		return false
 	}
-	// The entry at position has expired with its stream, or has been dropped. An entry that was
-	// appended since the connection was lost has not reached its age if that is not long ago.
-	expired := first.previous == 0 && (f.appended == first.ID || !f.lost.IsZero() && f.appended == 0 && time.Since(f.lost) < f.age)
+	// The entry at position has expired with its stream, or has been dropped. The message of the first entry may come after
+	// the page. An entry that was appended since the connection was lost has not reached its age if that is not long ago.
+	expired := first.previous == 0 && (f.appended == first.ID || f.appended == 0 && (f.lost.IsZero() || time.Since(f.lost) < f.age))
 	return !expired
 }
 
@@ -317,9 +326,11 @@ func (f *follower) advance(p page) {
 	} else if p.newest > 0 {
 		f.position = p.newest
 	}
-	f.appended = 0
-	if f.latest > f.position {
-		f.appended = f.latest
+	if f.appended <= f.position { // one that follows it is still the first
+		f.appended = 0
+		if f.latest > f.position {
+			f.appended = f.latest
+		}
 	}
 	if len(p.entries) < readChunk {
 		f.lost = time.Time{}
