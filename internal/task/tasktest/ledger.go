@@ -33,7 +33,7 @@ func Run(t *testing.T, lease time.Duration, open func(t *testing.T, limits store
 			continue
 		}
 		running.Go(func() {
-			t.Run(s.name, func(t *testing.T) { s.run(t, lease, open(t, store.Limits{Lease: lease})) })
+			t.Run(s.name, func(t *testing.T) { s.run(t, false, lease, open(t, store.Limits{Lease: lease})) })
 		})
 	}
 	running.Wait()
@@ -43,7 +43,7 @@ func Run(t *testing.T, lease time.Duration, open func(t *testing.T, limits store
 func RunVirtual(t *testing.T, lease time.Duration, open func(t *testing.T, limits store.Limits) store.Store) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { s.run(t, lease, open(t, store.Limits{Lease: lease})) })
+			synctest.Test(t, func(t *testing.T) { s.run(t, true, lease, open(t, store.Limits{Lease: lease})) })
 		})
 	}
 }
@@ -161,7 +161,7 @@ func scenarios() []scenario {
 	}
 }
 
-func (s *scenario) run(t *testing.T, lease time.Duration, shared store.Store) {
+func (s *scenario) run(t *testing.T, virtual bool, lease time.Duration, shared store.Store) {
 	ring, err := token.NewRing()
 	if err != nil {
 		t.Fatal(err)
@@ -244,8 +244,12 @@ func (s *scenario) run(t *testing.T, lease time.Duration, shared store.Store) {
 	if got, err := reader.Get(t.Context(), created.TaskID, ""); err != nil || got.Status != s.status {
 		t.Errorf("in the end, the task is %+v, %v", got, err)
 	}
-	if n := l.executions(); n != s.executions {
-		t.Errorf("the function has begun %d times, want %d", n, s.executions)
+	most := s.executions
+	if !virtual { // a busy machine may be late for the lease of a task that may begin again
+		most = max(most, 1+s.maxRestarts)
+	}
+	if n := l.executions(); n < s.executions || n > most {
+		t.Errorf("the function has begun %d times, want %d to %d", n, s.executions, most)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestExecutionsOfTasks(t *testing.T) {
 	t.Parallel()
 	m := newMember(t, server.Options{})
 	prefix := unique()
-	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
+	tasktest.Run(t, 2*time.Second, func(t *testing.T, limits store.Limits) store.Store {
 		return connect(t, m.url(), &nats.Options{Limits: limits, Prefix: prefix()})
 	})
 }

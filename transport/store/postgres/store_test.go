@@ -59,7 +59,7 @@ func TestForgedTasks(t *testing.T) {
 func TestExecutionsOfTasks(t *testing.T) {
 	t.Parallel()
 	needServer(t)
-	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
+	tasktest.Run(t, 2*time.Second, func(t *testing.T, limits store.Limits) store.Store {
 		return connect(t, shared.URL(), postgres.Options{Limits: limits, Schema: newSchema()})
 	})
 }

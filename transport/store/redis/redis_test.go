@@ -157,7 +157,7 @@ func TestForgedTasks(t *testing.T) {
 func TestExecutionsOfTasks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	tasktest.Run(t, time.Second, func(t *testing.T, limits store.Limits) store.Store {
+	tasktest.Run(t, 2*time.Second, func(t *testing.T, limits store.Limits) store.Store {
 		return connect(t, s.url(), &redis.Options{Limits: limits, Prefix: strings.ToLower(rand.Text())})
 	})
 }
