@@ -456,7 +456,7 @@ func (r *rig) link(name string) {
 	}
 }
 
-// beginAt begins tasks while p is the only replica: one whose function runs, and some that wait for approval.
+// beginAt creates tasks at p, which is the only replica then. The function of one runs. The others wait for approval.
 func (r *rig) beginAt(p *replica, waiting int) {
 	r.t.Helper()
 	for i := range waiting {

@@ -92,7 +92,7 @@ func TestConnectWithoutServer(t *testing.T) {
 	silentURL := "nats://" + silent.Addr().String()
 	const timeout = 2 * time.Second
 	for name, test := range map[string]struct{ url, want string }{
-		"nobody listens":      {fmt.Sprint("nats://127.0.0.1:", porttest.Free(t)), "cannot be reached"},
+		"no server":           {fmt.Sprint("nats://127.0.0.1:", porttest.Free(t)), "cannot be reached"},
 		"a silent server":     {silentURL, "cannot be reached"},
 		"two of them":         {silentURL + "," + silentURL, "cannot be reached"},
 		"a server in trouble": {withoutJetStream(t, func(*driver.Msg) {}), "no answer"},

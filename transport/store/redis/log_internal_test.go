@@ -23,9 +23,8 @@ func TestFollowerMisses(t *testing.T) {
 	}
 	var empty page
 	for name, test := range map[string]struct {
-		before []uint64 // messages before the first page is read
 		first  page
-		during []uint64 // messages before the position is that of the first page
+		during []uint64 // messages while the first page is read
 		then   []uint64 // messages before the second page is read
 		second page
 		late   []uint64 // messages after the second page was read
@@ -39,7 +38,7 @@ func TestFollowerMisses(t *testing.T) {
 		"the first entry was deleted":                  {first: empty, then: []uint64{1, 2}, second: of(2), want: true},
 		"the first entry was deleted, and its message": {first: empty, during: []uint64{1, 2}, second: of(2), want: true},
 		"all were deleted":                             {first: empty, then: []uint64{1}, second: empty, want: true},
-		"a known entry was deleted":                    {before: []uint64{1}, first: of(1), then: []uint64{2, 3}, second: of(3), want: true},
+		"a known entry was deleted":                    {first: of(1), during: []uint64{1}, then: []uint64{2, 3}, second: of(3), want: true},
 		"the stream begins again":                      {first: of(1), then: []uint64{2}, second: of(2)},
 	} {
 		f := &follower{wake: make(chan struct{}, 1), age: time.Hour}
@@ -48,7 +47,6 @@ func TestFollowerMisses(t *testing.T) {
 				f.message(formatID(id))
 			}
 		}
-		tell(test.before)
 		tell(test.during)
 		f.advance(test.first)
 		tell(test.then)
